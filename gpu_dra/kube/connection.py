@@ -1,0 +1,69 @@
+"""Where the API server is and who we are to it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_dra.errors import HostError, InputError
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A server's address and credentials. A token file is read again as it is rotated; `token` never changes."""
+
+    server: str
+    ca_file: Path | None = None
+    token: str | None = None
+    token_file: Path | None = None
+    client_cert: tuple[Path, Path] | None = None
+    verify: bool = True
+
+    def ssl_context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
+        if not self.verify:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if self.client_cert:
+            certificate, key = self.client_cert
+            context.load_cert_chain(str(certificate), str(key))
+        return context
+
+
+def in_cluster(service_account: Path = SERVICE_ACCOUNT) -> Connection:
+    """The connection of a pod; HostError where this is not one."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise HostError("KUBERNETES_SERVICE_HOST is not set, so this is no pod; give --kubeconfig FILE outside a cluster.")
+    token, ca_file = service_account / "token", service_account / "ca.crt"
+    for path in (token, ca_file):
+        if not path.is_file():
+            raise HostError(f"{path} is missing; the pod needs a service account token (automountServiceAccountToken).")
+    address = f"[{host}]" if ":" in host else host
+    return Connection(f"https://{address}:{port}", ca_file=ca_file, token_file=token)
+
+
+def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Connection:
+    """The connection of a kubeconfig file (default: $KUBECONFIG, else ~/.kube/config).
+
+    Read by the `kubernetes` library, which knows every way to log in; imported here because only people need it.
+    """
+    from kubernetes import client, config  # noqa: PLC0415
+
+    settings = client.Configuration()
+    try:
+        config.load_kube_config(str(path) if path else None, context, settings, persist_config=False)
+    except (config.ConfigException, OSError) as problem:
+        raise InputError(str(path or "the kubeconfig"), [str(problem)]) from problem
+    token = settings.api_key.get("authorization") or settings.api_key.get("BearerToken")
+    certificate = (Path(settings.cert_file), Path(settings.key_file)) if settings.cert_file and settings.key_file else None
+    return Connection(
+        server=settings.host,
+        ca_file=Path(settings.ssl_ca_cert) if settings.ssl_ca_cert else None,
+        token=token.removeprefix("Bearer ") if token else None,
+        client_cert=certificate,
+        verify=bool(settings.verify_ssl),
+    )

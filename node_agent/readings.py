@@ -1,0 +1,82 @@
+"""What a backend reads from a machine: frozen values, no judgement. `None` means the machine does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from gpu_dra.pci import PciAddress
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A character device: where containers expect it, its numbers, and where it lies on the host."""
+
+    path: str
+    major: int
+    minor: int
+    host_path: Path | None = None
+    """None where it lies at `path` on the host, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU as the driver and sysfs show it. Memory in bytes; `numa_node` is -1 where sysfs says so."""
+
+    uuid: str
+    index: int
+    minor: int
+    product_name: str
+    pci: PciAddress
+    nodes: tuple[DeviceNode, ...]
+    brand: str | None = None
+    architecture: str | None = None
+    compute_capability: str | None = None
+    memory_bytes: int | None = None
+    pcie_root: str | None = None
+    numa_node: int | None = None
+    mig_capable: bool | None = None
+    nvlink_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NicReading:
+    """One network function. Link speed in Gbit/s; `nodes` is what an RDMA program needs of it."""
+
+    pci: PciAddress
+    ifname: str | None = None
+    rdma_device: str | None = None
+    nodes: tuple[DeviceNode, ...] = ()
+    link_speed_gbps: int | None = None
+    vendor: str | None = None
+    model: str | None = None
+    pcie_root: str | None = None
+    numa_node: int | None = None
+
+
+LinkCounts = Mapping[tuple[str, str], int]
+"""Active NVLinks between two GPUs by their UUIDs, each pair once, the lower UUID first."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReading:
+    """Everything a backend knows of one machine. `reason` says why there is nothing where there is nothing."""
+
+    gpus: tuple[GpuReading, ...] = ()
+    nics: tuple[NicReading, ...] = ()
+    links: LinkCounts = field(default_factory=lambda: MappingProxyType({}))
+    gpu_common_nodes: tuple[DeviceNode, ...] = ()
+    """Device nodes that go with any GPU (nvidiactl)."""
+    nic_common_nodes: tuple[DeviceNode, ...] = ()
+    """Device nodes that go with any RDMA function (rdma_cm)."""
+    driver_version: str | None = None
+    cuda_driver_version: str | None = None
+    numa_nodes: int = 1
+    reason: str | None = None
+
+
+def pair(first: str, second: str) -> tuple[str, str]:
+    """The key of two GPUs in LinkCounts."""
+    return (first, second) if first < second else (second, first)
