@@ -1,0 +1,266 @@
+"""Files that appear whole or not at all, and the claims kept in them.
+
+Layout below a driver's folder: claims/<uid>.json (the reservation), held/<device> (a link that names the claim's file, so
+that finding a device's holder costs the same with one claim as with a thousand), set-aside/ (files that could not be
+read), lock. A link whose file is gone means nothing, so it needs no care in a crash.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_dra.errors import ClaimError, GpuDraError, HostError, InputError
+from gpu_dra.names import ClaimUid, DeviceName
+from node_agent import cdi, checkpoint
+from node_agent.adapters.locks import FileLocks
+from node_agent.checkpoint import PreparedClaim
+from node_agent.ports import DeviceHeld
+
+_TEMPORARY: Final = ".tmp-"
+_LEFT_OVER_AGE: Final = 600.0
+"""Seconds after which a temporary file cannot be one that another agent is just writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What was found when the agent started: kept claims, files set aside (with the reason), CDI files removed."""
+
+    claims: tuple[PreparedClaim, ...]
+    set_aside: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class ClaimFiles:
+    """The kept claims and the CDI files of one driver. Every method blocks and is safe in threads and across processes."""
+
+    def __init__(self, driver: str, state: Path, cdi_root: Path) -> None:
+        self._driver = driver
+        self._claims = state / "claims"
+        self._held = state / "held"
+        self._set_aside = state / "set-aside"
+        self._cdi = cdi_root
+        self._locks = FileLocks(state / "lock")
+
+    def open(self) -> Sweep:
+        """Make the folders, set aside what cannot be read, drop what a crash left over. Idempotent."""
+        try:
+            for folder in (self._claims, self._held, self._set_aside, self._cdi):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise HostError(f"cannot make the folder {problem.filename}: {problem.strerror}") from problem
+        # Ours first, then theirs: a claim is kept before its CDI file is written and dropped after it is removed, so a
+        # CDI file seen now that has no kept claim afterwards belongs to nobody, even with another agent at work.
+        orphans = {uid for path in _listing(self._cdi) if (uid := cdi.uid_of(self._driver, path.name)) is not None}
+        claims: list[PreparedClaim] = []
+        set_aside: list[str] = []
+        for path in _listing(self._claims):
+            if path.name.startswith(_TEMPORARY):
+                _remove_if_old(path)
+                continue
+            try:
+                claim = checkpoint.decode(path.read_bytes(), str(path))
+                if f"{claim.uid}.json" != path.name:
+                    raise InputError(str(path), [f"holds the claim {claim.uid}, which is not its name"])
+            except FileNotFoundError:
+                continue
+            except (InputError, OSError) as problem:
+                set_aside.append(self._put_aside(path, problem))
+                continue
+            claims.append(claim)
+            self._link(claim)
+        for path in _listing(self._cdi):
+            if path.name.startswith(f"{_TEMPORARY}{cdi.file_prefix(self._driver)}"):
+                _remove_if_old(path)
+        removed = [uid for uid in sorted(orphans) if not self._path(uid).exists()]
+        for uid in removed:
+            self._remove_cdi(uid)
+        return Sweep(tuple(claims), tuple(set_aside), tuple(removed))
+
+    def load(self, uid: ClaimUid) -> PreparedClaim | None:
+        """The kept claim, or None. A file that cannot be read is set aside and counts as none."""
+        path = self._path(uid)
+        try:
+            return checkpoint.decode(path.read_bytes(), str(path))
+        except FileNotFoundError:
+            return None
+        except InputError as problem:
+            self._put_aside(path, problem)
+            return None
+        except OSError as problem:
+            raise HostError(f"cannot read {path}: {problem.strerror}") from problem
+
+    def commit(self, claim: PreparedClaim, spec: dict[str, Any], still_wanted: threading.Event) -> None:
+        """Reserve the claim's devices, keep the claim, write its CDI file: all of it or nothing.
+
+        DeviceHeld where another claim has one of the devices. `still_wanted` is looked at under the claim's lock: a
+        Prepare that was overtaken by its own Unprepare leaves nothing.
+        """
+        with self._locks.hold(_lock_names(claim.uid, claim.reserved)):
+            if not still_wanted.is_set():
+                raise ClaimError(f"claim {claim.reference} was unprepared while it was being prepared")
+            for device in claim.reserved:
+                holder = self._holder(device)
+                if holder is not None and holder.uid != claim.uid:
+                    raise DeviceHeld(device, holder)
+            try:
+                self._link(claim)
+                write_whole(self._path(claim.uid), checkpoint.encode(claim))
+                self._write_cdi(claim.uid, spec)
+            except GpuDraError:
+                # Undo in the order of Unprepare; the second failure must not hide the first.
+                self._drop(claim.uid, claim.reserved, quiet=True)
+                raise
+
+    def restore(self, claim: PreparedClaim, spec: dict[str, Any]) -> None:
+        """Keep and publish a kept claim again; does nothing where it has been released meanwhile."""
+        with self._locks.hold(_lock_names(claim.uid, ())):
+            if self._path(claim.uid).exists():
+                write_whole(self._path(claim.uid), checkpoint.encode(claim))
+                self._write_cdi(claim.uid, spec)
+
+    def has_cdi(self, uid: ClaimUid) -> bool:
+        return (self._cdi / cdi.file_name(self._driver, uid)).is_file()
+
+    def release(self, uid: ClaimUid) -> bool:
+        """Remove the CDI file, then the kept claim; True where there was one. HostError leaves the devices reserved."""
+        # Which devices the claim has is read before the locks are taken: they are taken in one order, all at once.
+        # A claim's devices never change, so the answer is still right under the locks.
+        path = self._path(uid)
+        try:
+            reserved = checkpoint.decode(path.read_bytes(), str(path)).reserved
+        except (InputError, OSError):
+            # Unprepare must work from the uid alone; links to a file that is gone mean nothing anyway.
+            reserved = ()
+        with self._locks.hold(_lock_names(uid, reserved)):
+            return self._drop(uid, reserved, quiet=False)
+
+    def _drop(self, uid: ClaimUid, reserved: Iterable[DeviceName], *, quiet: bool) -> bool:
+        try:
+            self._remove_cdi(uid)
+            found = _unlink(self._path(uid))
+        except HostError:
+            if quiet:
+                return False
+            raise
+        target = self._target(uid)
+        for device in reserved:
+            link = self._held / device
+            try:
+                if str(link.readlink()) == target:
+                    link.unlink()
+            except OSError:
+                continue
+        return found
+
+    def _holder(self, device: DeviceName) -> PreparedClaim | None:
+        try:
+            target = (self._held / device).readlink()
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise HostError(f"cannot read {self._held / device}: {problem.strerror}") from problem
+        return self.load(ClaimUid(target.name.removesuffix(".json")))
+
+    def _link(self, claim: PreparedClaim) -> None:
+        target = self._target(claim.uid)
+        for device in claim.reserved:
+            link = self._held / device
+            temporary = self._held / f"{_TEMPORARY}{claim.uid}-{device}"
+            try:
+                if link.is_symlink() and str(link.readlink()) == target:
+                    continue
+                temporary.unlink(missing_ok=True)
+                temporary.symlink_to(target)
+                temporary.rename(link)
+            except OSError as problem:
+                raise HostError(f"cannot reserve {device} in {self._held}: {problem.strerror}") from problem
+
+    def _write_cdi(self, uid: ClaimUid, spec: dict[str, Any]) -> None:
+        # The folder is on tmpfs and may have been emptied since the start.
+        path = self._cdi / cdi.file_name(self._driver, uid)
+        write_whole(path, json.dumps(spec, indent=1).encode() + b"\n", mode=0o644)
+
+    def _remove_cdi(self, uid: ClaimUid) -> None:
+        _unlink(self._cdi / cdi.file_name(self._driver, uid))
+
+    def _path(self, uid: ClaimUid) -> Path:
+        if not cdi.is_safe_uid(uid):
+            raise ClaimError(f"{uid!r} cannot be a claim's uid; an API server gives each claim a UUID")
+        return self._claims / f"{uid}.json"
+
+    def _target(self, uid: ClaimUid) -> str:
+        return f"../claims/{uid}.json"
+
+    def _put_aside(self, path: Path, problem: Exception) -> str:
+        aside = self._set_aside / f"{path.name}.{time.time_ns()}"
+        try:
+            path.rename(aside)
+        except OSError as second:
+            return f"{problem}; and it cannot be moved to {aside}: {second.strerror}"
+        return f"{problem}; it is kept as {aside}"
+
+
+def _lock_names(uid: ClaimUid, devices: Iterable[DeviceName]) -> list[str]:
+    return [f"claim {uid}", *(f"device {device}" for device in devices)]
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file so that readers see the old one or the new one and a power cut leaves no half of it.
+
+    A temporary name in the same folder (one that no CDI reader takes for a specification), fsync, rename.
+    HostError names the path and the reason; nothing is left over then.
+    """
+    temporary = path.with_name(f"{_TEMPORARY}{path.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.fchmod(file.fileno(), mode)
+            temporary.rename(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        hint = {
+            errno.ENOSPC: "the disk is full; free some space",
+            errno.EROFS: "the file system is read-only; mount it read-write into the agent",
+            errno.EACCES: "permission is denied; the agent must run as root",
+        }.get(problem.errno or 0, problem.strerror)
+        raise HostError(f"cannot write {path}: {hint}") from problem
+
+
+def _listing(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as problem:
+        raise HostError(f"cannot list {folder}: {problem.strerror}") from problem
+
+
+def _unlink(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as problem:
+        raise HostError(f"cannot remove {path}: {problem.strerror}") from problem
+    return True
+
+
+def _remove_if_old(path: Path) -> None:
+    try:
+        if time.time() - path.lstat().st_mtime > _LEFT_OVER_AGE:
+            path.unlink()
+    except OSError:
+        return

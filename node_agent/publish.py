@@ -1,0 +1,127 @@
+"""Keep the API server's ResourceSlices as they should be: publish at once, repair what others change, never loop.
+
+Kubelet deletes a node's slices when it starts and when a driver is away for too long, and so may anybody: whatever is
+stored is compared with what is wanted each time something changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gpu_dra.errors import GpuDraError
+from gpu_dra.resource_slice import ResourceSlice
+from node_agent import slices
+from node_agent.ports import SliceStore
+from node_agent.slices import WantedPool
+
+_log = logging.getLogger(__name__)
+
+RESYNC: Final = 600.0
+"""Seconds after which the stored slices are looked at again though nobody said that they changed."""
+_FIRST_RETRY: Final = 0.2
+_LAST_RETRY: Final = 30.0
+_SETTLE: Final = 0.05
+
+
+class Publisher:
+    """Publishes one pool. `on_published` is called each time the stored slices are as they should be."""
+
+    def __init__(
+        self,
+        wanted: Callable[[], WantedPool],
+        store: SliceStore,
+        *,
+        on_published: Callable[[], None] = lambda: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._wanted = wanted
+        self._store = store
+        self._on_published = on_published
+        self._sleep = sleep
+        # What the server made of a slice that it did not store as asked (it drops what it does not know).
+        self._accepted: dict[str, tuple[ResourceSlice, ResourceSlice]] = {}
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Say that what is wanted may have changed."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Publish until cancelled. A failure is logged once a kind and tried again, later each time, with jitter."""
+        delay, said = _FIRST_RETRY, ""
+        while True:
+            self._woken.clear()
+            try:
+                writes = await self.reconcile()
+            except GpuDraError as problem:
+                if str(problem) != said:
+                    said = str(problem)
+                    _log.warning("cannot publish, trying again", extra={"pool": self._wanted().name, "problem": said})
+                wait = max(delay, getattr(problem, "retry_after", None) or 0.0)
+                await self._sleep(wait * random.uniform(0.75, 1.25))  # noqa: S311 - jitter, not a secret
+                delay = min(delay * 2, _LAST_RETRY)
+                continue
+            if writes:
+                _log.info("published", extra={"pool": self._wanted().name, "writes": writes})
+            delay, said = _FIRST_RETRY, ""
+            self._on_published()
+            await self._something_changed()
+            # Several slices tend to go at once (kubelet deletes them all): look when the dust has settled.
+            await self._sleep(_SETTLE)
+
+    async def reconcile(self) -> int:
+        """Make the stored slices right once; returns the number of writes."""
+        wanted = self._wanted()
+        stored = await self._store.list()
+        plan = slices.plan(wanted, {name: self._as_wanted(item) for name, item in stored.items()})
+        for name in plan.delete:
+            await self._store.delete(name)
+        for item in plan.write:
+            self._remember(item, await self._store.write(item, exists=item.name in stored))
+        return len(plan.delete) + len(plan.write)
+
+    def _remember(self, asked: ResourceSlice, got: ResourceSlice) -> None:
+        if got == asked:
+            self._accepted.pop(asked.name, None)
+            return
+        known = self._accepted.get(asked.name)
+        self._accepted[asked.name] = (asked, got)
+        if known is None or known[0].devices != asked.devices:
+            _log.warning(
+                "the API server stored a slice other than asked; it drops fields that its version or gates do not know",
+                extra={"slice": asked.name, "dropped": ", ".join(_differences(asked, got))},
+            )
+
+    def _as_wanted(self, stored: ResourceSlice) -> ResourceSlice:
+        asked, got = self._accepted.get(stored.name, (None, None))
+        return asked if asked is not None and stored == got else stored
+
+    async def _something_changed(self) -> None:
+        tasks = {asyncio.create_task(self._woken.wait()), asyncio.create_task(self._store.changed())}
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=RESYNC, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            problem = task.exception()
+            if problem is not None and not isinstance(problem, GpuDraError):
+                raise problem
+
+
+def _differences(asked: ResourceSlice, got: ResourceSlice) -> list[str]:
+    found = {device.name: device for device in got.devices}
+    lost: set[str] = set()
+    for device in asked.devices:
+        other = found.get(device.name)
+        if other is None:
+            lost.add(f"device {device.name}")
+            continue
+        lost.update(name for name, value in device.attributes.items() if other.attributes.get(name) != value)
+        lost.update(f"capacity {name}" for name, value in device.capacity.items() if other.capacity.get(name) != value)
+    return sorted(lost) or ["the order or number of devices, or the pool"]
