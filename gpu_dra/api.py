@@ -54,7 +54,9 @@ def to_version(obj: JsonObject, version: str) -> JsonObject:
         case "ResourceSlice":
             return _edit(converted, ("spec", "devices"), lambda devices: [fold(device) for device in devices or []])
         case "ResourceClaim":
-            return _edit(converted, ("spec", "devices", "requests"), lambda requests: [request(r) for r in requests or []])
+            return _edit(
+                converted, ("spec", "devices", "requests"), lambda requests: [request(r) for r in requests or []]
+            )
         case "ResourceClaimTemplate":
             path = ("spec", "spec", "devices", "requests")
             return _edit(converted, path, lambda requests: [request(r) for r in requests or []])

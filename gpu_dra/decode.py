@@ -41,10 +41,7 @@ class Reader:
     def finish(self, where: str) -> None:
         """Raise InputError with every problem found so far, keys that nobody asked for included."""
         for owner in self._owners:
-            for key in owner._data:
-                if key not in owner._seen:
-                    known = ", ".join(sorted(owner._seen))
-                    owner._problem(str(key), f"is not a known field; known here are {known}")
+            owner.report_unknown()
         if self._problems:
             raise InputError(where, self._problems)
 
@@ -120,6 +117,12 @@ class Reader:
         self._seen.add(key)
         return self._data.get(key)
 
+    def report_unknown(self) -> None:
+        """Add a problem for each key that nobody asked for."""
+        for key in self._data:
+            if key not in self._seen:
+                self._problem(str(key), f"is not a known field; known here are {', '.join(sorted(self._seen))}")
+
     def ignore_unknown(self) -> None:
         """Accept further keys: the data may come from a newer version."""
         self._seen.update(str(key) for key in self._data)
@@ -157,9 +160,5 @@ def _kind(value: object) -> str:
             return f"the text {shown!r}"
         case int() | float():
             return f"the number {shown}"
-        case list():
-            return "a list"
-        case dict():
-            return "a mapping"
         case _:
-            return f"a {type(value).__name__}"
+            return {"list": "a list", "dict": "a mapping"}.get(type(value).__name__, f"a {type(value).__name__}")

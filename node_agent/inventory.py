@@ -68,8 +68,12 @@ def gpus(reading: NodeReading) -> Inventory:
     for number, group in enumerate(groups):
         for uuid in group:
             gpu = by_uuid[uuid]
-            mesh = {"nvlink_mesh_id": f"mesh-{number}", "nvlink_mesh_size": len(group)}
-            attributes = {**_gpu_attributes(gpu, reading), **mesh, **_link_attributes(gpu, reading)}
+            mesh: dict[str, Attribute] = {"nvlink_mesh_id": f"mesh-{number}", "nvlink_mesh_size": len(group)}
+            attributes: dict[str, Attribute | None] = {
+                **_gpu_attributes(gpu, reading),
+                **mesh,
+                **_link_attributes(gpu, reading),
+            }
             capacity = {} if gpu.memory_bytes is None else {"memory": gpu.memory_bytes}
             _add(items, problems, gpu_name(gpu.uuid), f"GPU {gpu.pci}", attributes, capacity, gpu.nodes)
     return Inventory(MappingProxyType(items), reading.gpu_common_nodes, tuple(problems), reading.reason)

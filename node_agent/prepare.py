@@ -133,7 +133,9 @@ class Preparer:
         ours = [result for result in claim.allocated or () if result.driver == node.driver]
         if not ours:
             others = ", ".join(sorted({f"{result.device} of {result.driver}" for result in claim.allocated or ()}))
-            raise ClaimError(f"claim {claim.reference} has no device of {node.driver}; it has {others or 'none at all'}")
+            raise ClaimError(
+                f"claim {claim.reference} has no device of {node.driver}; it has {others or 'none at all'}"
+            )
         for result in ours:
             self._item(result, claim)
         return PreparedClaim(
@@ -204,7 +206,9 @@ class Preparer:
             return problem
         except Exception as problem:  # noqa: BLE001 - a fault of ours in one claim must not cost the others
             _log.exception("internal error", extra={"claim": str(ref), "uid": ref.uid})
-            return GpuDraError(f"claim {ref}: internal error of the agent ({type(problem).__name__}: {problem}); see its log")
+            return GpuDraError(
+                f"claim {ref}: internal error of the agent ({type(problem).__name__}: {problem}); see its log"
+            )
 
 
 def _names(inventory: Inventory) -> str:

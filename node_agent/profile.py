@@ -228,7 +228,7 @@ def _nvlinks(root: Reader, gpus: int) -> dict[tuple[int, int], int]:
             wrong = f"{beyond[0]} is not one of 0 to {gpus - 1}" if beyond else "a GPU is named twice"
             entry.fail("gpus", f"is {members}: {wrong}")
             continue
-        links.update({couple: count for couple in combinations(sorted(members), 2)})
+        links.update(dict.fromkeys(combinations(sorted(members), 2), count))
     return links
 
 

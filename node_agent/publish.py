@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from gpu_dra.errors import GpuDraError
 from gpu_dra.resource_slice import ResourceSlice
@@ -101,7 +101,10 @@ class Publisher:
         return asked if asked is not None and stored == got else stored
 
     async def _something_changed(self) -> None:
-        tasks = {asyncio.create_task(self._woken.wait()), asyncio.create_task(self._store.changed())}
+        tasks: set[asyncio.Task[Any]] = {
+            asyncio.create_task(self._woken.wait()),
+            asyncio.create_task(self._store.changed()),
+        }
         try:
             done, _ = await asyncio.wait(tasks, timeout=RESYNC, return_when=asyncio.FIRST_COMPLETED)
         finally:

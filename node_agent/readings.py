@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from gpu_dra.pci import PciAddress
@@ -17,7 +17,7 @@ class DeviceNode:
     path: str
     major: int
     minor: int
-    host_path: Path | None = None
+    host_path: PurePosixPath | None = None
     """None where it lies at `path` on the host, too."""
 
 

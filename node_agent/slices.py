@@ -60,9 +60,8 @@ def plan(wanted: WantedPool, stored: Mapping[str, ResourceSlice]) -> Plan:
     changed = [item for item in build(generation) if stored.get(item.name) != item]
     created = [item for item in changed if item.name not in stored]
     alone = not stored and generation == 1
-    if obsolete or len(changed) > 1 or (created and len(chunks) > 1):
-        if not alone:
-            changed = build(generation + 1)
+    if (obsolete or len(changed) > 1 or (created and len(chunks) > 1)) and not alone:
+        changed = build(generation + 1)
     return Plan(obsolete, tuple(changed))
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 import aiohttp
 
@@ -97,18 +98,18 @@ class KubeClient:
         return await self._call("DELETE", path, body=body)
 
     async def watch(
-        self, path: str, resource_version: str, *, timeout: float = 300.0, **params: str
+        self, path: str, resource_version: str, *, field_selector: str = "", seconds: float = 300.0
     ) -> AsyncIterator[WatchEvent]:
-        """Changes after `resource_version`, until the server ends the watch (about `timeout` seconds).
+        """Changes after `resource_version`, until the server ends the watch (after about `seconds`).
 
         ApiError with status 410 says that the version is too old: list again.
         """
         query = {
-            **params,
+            "fieldSelector": field_selector,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-            "timeoutSeconds": str(int(timeout)),
+            "timeoutSeconds": str(int(seconds)),
         }
         # A bookmark comes about every minute; a connection that is silent for much longer is dead.
         limits = aiohttp.ClientTimeout(total=None, connect=10.0, sock_read=150.0)
@@ -134,8 +135,8 @@ class KubeClient:
         if version is None:
             raise Unavailable(
                 f"the API server serves no version of {RESOURCE_GROUP} that this program speaks"
-                f" ({', '.join(api.VERSIONS)}; served: {', '.join(served) or 'none'}). On Kubernetes 1.32 and 1.33 switch"
-                f" on the feature gate DynamicResourceAllocation and --runtime-config={RESOURCE_GROUP}/v1beta1=true."
+                f" ({', '.join(api.VERSIONS)}; served: {', '.join(served) or 'none'}). On Kubernetes 1.32 and 1.33"
+                f" switch on the feature gate DynamicResourceAllocation and --runtime-config={RESOURCE_GROUP}/v1beta1=true."
             )
         return version
 
@@ -240,8 +241,8 @@ def path_of(version: str, plural: str, *, namespace: str | None = None, name: st
     """The path of a resource.k8s.io collection or object."""
     parts = [f"/apis/{RESOURCE_GROUP}/{version}"]
     if namespace is not None:
-        parts.append(f"namespaces/{namespace}")
+        parts.append(f"namespaces/{quote(namespace, safe='')}")
     parts.append(plural)
     if name is not None:
-        parts.append(name)
+        parts.append(quote(name, safe=""))
     return "/".join(parts)

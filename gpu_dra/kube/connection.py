@@ -37,7 +37,7 @@ def in_cluster(service_account: Path = SERVICE_ACCOUNT) -> Connection:
     """The connection of a pod; HostError where this is not one."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise HostError("KUBERNETES_SERVICE_HOST is not set, so this is no pod; give --kubeconfig FILE outside a cluster.")
+        raise HostError("KUBERNETES_SERVICE_HOST is not set, so this is no pod; outside of one give --kubeconfig FILE.")
     token, ca_file = service_account / "token", service_account / "ca.crt"
     for path in (token, ca_file):
         if not path.is_file():
@@ -55,15 +55,17 @@ def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Con
 
     settings = client.Configuration()
     try:
-        config.load_kube_config(str(path) if path else None, context, settings, persist_config=False)
+        config.load_kube_config(  # type: ignore[no-untyped-call]
+            str(path) if path else None, context, settings, persist_config=False
+        )
     except (config.ConfigException, OSError) as problem:
         raise InputError(str(path or "the kubeconfig"), [str(problem)]) from problem
     token = settings.api_key.get("authorization") or settings.api_key.get("BearerToken")
-    certificate = (Path(settings.cert_file), Path(settings.key_file)) if settings.cert_file and settings.key_file else None
+    certificate, key = settings.cert_file, settings.key_file
     return Connection(
         server=settings.host,
         ca_file=Path(settings.ssl_ca_cert) if settings.ssl_ca_cert else None,
         token=token.removeprefix("Bearer ") if token else None,
-        client_cert=certificate,
+        client_cert=(Path(certificate), Path(key)) if certificate and key else None,
         verify=bool(settings.verify_ssl),
     )

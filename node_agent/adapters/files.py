@@ -142,6 +142,10 @@ class ClaimFiles:
         with self._locks.hold(_lock_names(uid, reserved)):
             return self._drop(uid, reserved, quiet=False)
 
+    def count(self) -> int:
+        """How many claims are kept now."""
+        return sum(not path.name.startswith(_TEMPORARY) for path in _listing(self._claims))
+
     def _drop(self, uid: ClaimUid, reserved: Iterable[DeviceName], *, quiet: bool) -> bool:
         try:
             self._remove_cdi(uid)

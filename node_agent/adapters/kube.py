@@ -72,7 +72,7 @@ class KubeSlices:
         """The stored slices; `changed` reports what comes after."""
         version = await self._version.get()
         try:
-            answer = await self._kube.get(path_of(version, "resourceslices"), **self._mine)
+            answer = await self._kube.get(path_of(version, "resourceslices"), fieldSelector=self._mine)
         except NotFound as problem:
             self._version.forget()
             raise Unavailable(f"the API server does not serve resourceslices {version} any more") from problem
@@ -107,7 +107,8 @@ class KubeSlices:
         """Watch from the last list on; our own writes come by, too, and are told by their resourceVersion."""
         version = await self._version.get()
         try:
-            async for event in self._kube.watch(path_of(version, "resourceslices"), self._list_version, **self._mine):
+            path = path_of(version, "resourceslices")
+            async for event in self._kube.watch(path, self._list_version, field_selector=self._mine):
                 metadata = event.object["metadata"]
                 self._list_version = metadata.get("resourceVersion", self._list_version)
                 if event.type == "BOOKMARK":
@@ -116,7 +117,9 @@ class KubeSlices:
                 if event.type == "DELETED":
                     if known and known.get("uid") == metadata.get("uid"):
                         return
-                elif known.get("resourceVersion") != metadata["resourceVersion"] and not self._is_older(metadata, known):
+                elif known.get("resourceVersion") != metadata["resourceVersion"] and not self._is_older(
+                    metadata, known
+                ):
                     return
         except GpuDraError:
             # Too old a version (410), or no server: list again after a while.
@@ -130,8 +133,8 @@ class KubeSlices:
         return same and seen.isdigit() and last.isdigit() and int(seen) < int(last)
 
     @property
-    def _mine(self) -> dict[str, str]:
-        return {"fieldSelector": f"spec.driver={self._driver},spec.nodeName={self._node}"}
+    def _mine(self) -> str:
+        return f"spec.driver={self._driver},spec.nodeName={self._node}"
 
     async def _node_reference(self) -> JsonObject:
         """The node owns its slices: they go when it goes."""

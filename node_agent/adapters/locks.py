@@ -12,7 +12,7 @@ import hashlib
 import os
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class FileLocks:
         self._timeout = timeout
 
     @contextmanager
-    def hold(self, names: Iterable[str]) -> Iterator[None]:
+    def hold(self, names: Iterable[str]) -> Generator[None]:
         """Hold all of the names (taken in one order, so that two holders never wait for each other). Blocks the thread.
 
         Unavailable after the timeout: another process holds one of them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import yaml
@@ -62,16 +62,17 @@ class SimulatedNode:
     """One node of a profile. Device nodes are made below `dev_root`; with None they are only described (demo)."""
 
     def __init__(self, simulated: Profile, node: str, dev_root: Path | None) -> None:
-        self._reading = profile.readings(simulated, node, dev_root)
+        self._reading = profile.readings(simulated, node, None if dev_root is None else PurePosixPath(dev_root))
 
     def read(self) -> NodeReading:
         """The readings, after the device nodes are there with the right numbers; HostError where they cannot be made."""
         reading = self._reading
         everything = [*reading.gpu_common_nodes, *reading.nic_common_nodes]
-        everything += [node for device in (*reading.gpus, *reading.nics) for node in device.nodes]
+        everything += [node for gpu in reading.gpus for node in gpu.nodes]
+        everything += [node for nic in reading.nics for node in nic.nodes]
         for node in everything:
             if node.host_path is not None:
-                _make(node, node.host_path)
+                _make(node, Path(node.host_path))
         return reading
 
 

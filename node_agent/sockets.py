@@ -1,0 +1,45 @@
+"""Where the sockets of one driver lie. Pure.
+
+Named by the pod's uid, so that the old and the new agent of a rolling update can serve side by side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+MAX_PATH: Final = 107
+"""Bytes of a unix socket's path (sun_path is 108 with the closing zero)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """The folder of a driver's state and its two sockets: `dra` for claims, `registration` for the kubelet to find it."""
+
+    state: PurePosixPath
+    dra: PurePosixPath
+    registration: PurePosixPath
+
+    @classmethod
+    def of(cls, kubelet_root: PurePosixPath, driver: str, pod_uid: str) -> Sockets:
+        """The sockets below a kubelet's root folder. ValueError where its path alone is too long for any socket."""
+        state = kubelet_root / "plugins" / driver
+        return cls(
+            state,
+            _fitting(state, f"dra-{pod_uid}.sock", "dra-{}.sock"),
+            _fitting(kubelet_root / "plugins_registry", f"{driver}-{pod_uid}-reg.sock", "{}-reg.sock"),
+        )
+
+
+def is_ours(driver: str, name: str) -> bool:
+    """Whether a file of this name is a socket of some agent of ours, this pod's or another's."""
+    return name.endswith(".sock") and name.startswith(("dra-", f"{driver}-"))
+
+
+def _fitting(folder: PurePosixPath, name: str, short: str) -> PurePosixPath:
+    for candidate in (name, short.format(hashlib.sha256(name.encode()).hexdigest()[:16])):
+        if len(str(folder / candidate).encode()) <= MAX_PATH:
+            return folder / candidate
+    raise ValueError(f"the path {folder} is too long: a socket below it would have more than {MAX_PATH} bytes")
