@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - a script, which nothing imports
 """Copy crds/*.yaml into the chart, which Helm packages alone; remove copies whose source is gone.
 
 Run as `python3 charts/sync.py`; with --check it changes nothing and fails where a copy differs.
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "--check" in (sys.argv[1:] if arguments is None else arguments):
         stale = list(differences())
         if stale:
-            print(f"the chart's copies of {', '.join(stale)} are not those of crds/; run: python3 charts/sync.py")  # noqa: T201
+            print(f"the chart's copies of {', '.join(stale)} are not those of crds/; run: python3 charts/sync.py")
         return 1 if stale else 0
     sync()
     return 0

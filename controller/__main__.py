@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = settings.parse(sys.argv[1:] if arguments is None else arguments, os.environ)
     except InputError as problem:
         for sentence in problem.problems:
-            print(f"{settings.PROGRAM}: {sentence}", file=sys.stderr)  # noqa: T201 - no log is set up yet
+            print(f"{settings.PROGRAM}: {sentence}", file=sys.stderr)
         return 2
     logs.configure(given.log_level, given.log_format)
     try:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.adapters import http, operator
+from controller.adapters import operator
 from controller.adapters.kube import KubeClasses, KubeEvents, KubeLease
 from controller.adapters.metrics import Metrics
 from controller.device_classes import ForeignClass
@@ -23,6 +23,7 @@ from controller.keeper import Keeper
 from controller.leader import Leader
 from controller.settings import PROGRAM, Settings
 from gpu_dra.errors import Unavailable
+from gpu_dra.http import HttpServer
 from gpu_dra.kube import connection as connections
 from gpu_dra.kube.client import ApiError, KubeClient
 from gpu_dra.kube.connection import Connection
@@ -43,8 +44,9 @@ class Status:
         """The API server answers; a replica that stands by is ready."""
         self.waiting_for = ""
 
-    def trouble(self) -> str:
-        return self.keeper.trouble if self.keeper is not None else self.waiting_for
+    def troubles(self) -> list[str]:
+        trouble = self.keeper.trouble if self.keeper is not None else self.waiting_for
+        return [trouble] if trouble else []
 
 
 class Reporting:
@@ -128,14 +130,13 @@ async def run(settings: Settings) -> None:
     where = connections.from_kubeconfig(settings.kubeconfig) if settings.kubeconfig else connections.in_cluster()
     status, metrics = Status(), Metrics()
     async with (
-        http.serving(
-            settings.http_address, trouble=status.trouble, metrics=metrics.text, content_type=metrics.content_type
-        ) as port,
+        # That the event loop comes round to answer is all of /healthz: whatever else breaks ends the process.
+        HttpServer(settings.http_address, healthy=list, ready=status.troubles, metrics=metrics.read) as server,
         KubeClient(where, user_agent=PROGRAM) as kube,
     ):
         app = App(settings, where, kube, status, metrics, asyncio.Event())
         app.take_signals()
-        _log.info("started", extra={"port": port, "classes": len(settings.classes), "server": where.server})
+        _log.info("started", extra={"port": server.port, "classes": len(settings.classes), "server": where.server})
         await app.run()
     _log.info("stopped")
 

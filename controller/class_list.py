@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 import yaml
 
@@ -14,7 +15,7 @@ from gpu_dra.settings import dns_name
 
 DeviceType = Literal["gpu", "mig", "nic"]
 
-_TYPES: Final = ("gpu", "mig", "nic")
+_TYPES: Final[Mapping[str, DeviceType]] = {"gpu": "gpu", "mig": "mig", "nic": "nic"}
 _EXTENDED: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _MAX_DRIVER: Final = 63
 
@@ -78,7 +79,7 @@ def _checked(text: str, longest: int) -> str:
 def _type(text: str) -> DeviceType:
     if text not in _TYPES:
         raise ValueError(f"is {text!r}, and one of {', '.join(_TYPES)} is wanted")
-    return cast(DeviceType, text)
+    return _TYPES[text]
 
 
 def _extended(text: str) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.class_list import WantedClass
+from gpu_dra import device_class
 from gpu_dra.api import JsonObject
 from gpu_dra.names import RESOURCE_GROUP
 
@@ -64,17 +65,9 @@ class Plan:
     foreign: tuple[ForeignClass, ...] = ()
 
 
-def selector(wanted: WantedClass) -> str:
-    """The CEL expression of a class. The driver comes first: attributes of other drivers' devices are then never read."""
-    return (
-        f'device.driver == "{wanted.driver}"'
-        f' && device.attributes["{wanted.driver}"].?type.orValue("") == "{wanted.type}"'
-    )
-
-
 def encode(wanted: WantedClass, release: Release, owner: Owner | None) -> JsonObject:
     """The object to store, in the shape of v1 (all versions have one shape for this kind)."""
-    spec: JsonObject = {"selectors": [{"cel": {"expression": selector(wanted)}}]}
+    spec: JsonObject = {"selectors": [{"cel": {"expression": device_class.selector(wanted.driver, wanted.type)}}]}
     if wanted.extended_resource:
         spec["extendedResourceName"] = wanted.extended_resource
     metadata: JsonObject = {

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 RESYNC: Final = 600.0
 """Seconds after which the classes are looked at though no event came; also gives dropped fields another chance."""
 _FIRST_RETRY: Final = 0.5
-_LAST_RETRY: Final = 30.0
+_LAST_RETRY: Final = 10.0
 _SETTLE: Final = 0.05
 _AFTER_WRITE: Final = 1.0
 """Seconds between passes that wrote: somebody else's program that undoes each repair must not make us spin."""
@@ -113,6 +113,7 @@ class Keeper:
         plan = device_classes.plan(wanted, stored, self._release, self._accepted)
         writes = 0
         problems: list[str] = []
+        failed = 0
         for action, objects in (("create", plan.create), ("update", plan.replace), ("delete", plan.delete)):
             for obj in objects:
                 self._may_write()
@@ -120,12 +121,13 @@ class Keeper:
                     await self._write(action, obj)
                 except Refused as problem:
                     problems.append(str(problem))
+                    failed += action != "delete"
                 else:
                     writes += 1
         for foreign in plan.foreign:
             if self._tell("foreign", foreign.sentence, uid=foreign.uid):
                 await self._report.left_alone(foreign)
-        kept = len(wanted) - len(plan.foreign) - len(problems)
+        kept = len(wanted) - len(plan.foreign) - failed
         self._report.state(kept=kept, foreign=len(plan.foreign), problems=len(problems))
         return Pass(writes, kept, plan.foreign, tuple(problems))
 
@@ -136,9 +138,8 @@ class Keeper:
         else:
             answer = await (self._store.create(obj) if action == "create" else self._store.replace(obj))
             self._compare(name, obj, answer)
-            if action == "update" and answer["metadata"].get("resourceVersion") == obj["metadata"].get(
-                "resourceVersion"
-            ):
+            before, after = (item["metadata"].get("resourceVersion") for item in (obj, answer))
+            if before == after:
                 # The server dropped what was new in it, so nothing was written.
                 return
         self._report.written(action)

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Final
 
 from controller import lease
 from controller.lease import Lease, Sighting
@@ -19,6 +20,9 @@ from controller.ports import LeaseStore, Outdated
 from gpu_dra.errors import GpuDraError
 
 _log = logging.getLogger(__name__)
+
+_RELEASE: Final = 5.0
+"""Seconds for giving the lease back: less than a pod has for its end."""
 
 
 class LeaseLost(GpuDraError):
@@ -89,8 +93,9 @@ class Leader:
             return
         held, self._held = self._held, None
         try:
-            await self._store.write(lease.released(held, _wall_clock()))
-        except GpuDraError as problem:
+            async with asyncio.timeout(_RELEASE):
+                await self._store.write(lease.released(held, _wall_clock()))
+        except (GpuDraError, TimeoutError) as problem:
             _log.warning("cannot release the lease, which ends by itself", extra={"problem": str(problem)})
         else:
             _log.info("released the lease", extra={"identity": self._identity})

@@ -49,8 +49,8 @@ class LeaseStore(Protocol):
         """The lease as stored; None where there is none yet."""
         ...
 
-    async def write(self, lease: Lease) -> Lease:
-        """Store it: create, or replace what `lease.stored` came from. Outdated where somebody was quicker."""
+    async def write(self, item: Lease) -> Lease:
+        """Store it: create, or replace what `item.stored` came from. Outdated where somebody was quicker."""
         ...
 
 

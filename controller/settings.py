@@ -54,17 +54,12 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
 
     namespace = given.value("namespace", dns_name)
     release = given.value("release", dns_name)
-    file = given.value("device-classes", Path)
     classes: tuple[WantedClass, ...] = ()
-    # A flag that is missing is reported already.
-    if isinstance(file, Path):
-        try:
-            classes = class_list.parse(file.read_text(), str(file))
-        except (OSError, UnicodeDecodeError) as problem:
-            given.fail(f"--device-classes: {file} cannot be read: {getattr(problem, 'strerror', None) or problem}")
-        except InputError as problem:
-            for sentence in problem.problems:
-                given.fail(f"{problem.where}: {sentence}")
+    try:
+        classes = given.value("device-classes", _read_classes)
+    except InputError as problem:
+        for sentence in problem.problems:
+            given.fail(f"{problem.where}: {sentence}")
     settings = Settings(
         release=Release(namespace, release),
         identity=given.value("identity", _word),
@@ -79,6 +74,14 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
     )
     given.finish()
     return settings
+
+
+def _read_classes(text: str) -> tuple[WantedClass, ...]:
+    try:
+        content = Path(text).read_text()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ValueError(f"this file cannot be read: {getattr(problem, 'strerror', None) or problem}") from problem
+    return class_list.parse(content, text)
 
 
 def _word(text: str) -> str:

@@ -22,6 +22,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstAvailable:
+    """A request with alternatives, best first; devices go to `name/alternative`."""
+
+    name: str
+    alternatives: tuple[Request, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MatchAttribute:
     """All devices of these requests (of all requests where empty) must have the attribute with one value."""
 
@@ -52,7 +60,7 @@ class ResourceClaim:
     namespace: str
     name: str
     uid: ClaimUid
-    requests: tuple[Request, ...] = ()
+    requests: tuple[Request | FirstAvailable, ...] = ()
     constraints: tuple[MatchAttribute, ...] = ()
     allocated: tuple[Allocated, ...] | None = None
     unsupported: tuple[str, ...] = ()
@@ -79,24 +87,30 @@ def decode(obj: Mapping[str, Any]) -> ResourceClaim:
     )
 
 
-def _requests(requests: list[Mapping[str, Any]], unsupported: list[str]) -> list[Request]:
-    read: list[Request] = []
+def _requests(requests: list[Mapping[str, Any]], unsupported: list[str]) -> list[Request | FirstAvailable]:
+    read: list[Request | FirstAvailable] = []
     for request in requests:
-        exactly = request.get("exactly")
-        if exactly is None:
-            unsupported.append(f"request {request['name']}: firstAvailable")
-            continue
-        unsupported += [f"request {request['name']}: {key}" for key in ("tolerations", "capacity") if exactly.get(key)]
-        read.append(
-            Request(
-                request["name"],
-                exactly["deviceClassName"],
-                tuple(selector["cel"]["expression"] for selector in exactly.get("selectors") or []),
-                None if exactly.get("allocationMode") == "All" else exactly.get("count") or 1,
-                bool(exactly.get("adminAccess")),
-            )
-        )
+        name = request["name"]
+        alternatives = request.get("firstAvailable")
+        if alternatives:
+            kept = tuple(_request(each, each["name"], f"{name}/{each['name']}", unsupported) for each in alternatives)
+            read.append(FirstAvailable(name, kept))
+        elif request.get("exactly") is None:
+            unsupported.append(f"request {name}: {', '.join(sorted(set(request) - {'name'})) or 'no content'}")
+        else:
+            read.append(_request(request["exactly"], name, name, unsupported))
     return read
+
+
+def _request(content: Mapping[str, Any], name: str, where: str, unsupported: list[str]) -> Request:
+    unsupported += [f"request {where}: {key}" for key in ("tolerations", "capacity") if content.get(key)]
+    return Request(
+        name,
+        content["deviceClassName"],
+        tuple(selector["cel"]["expression"] for selector in content.get("selectors") or []),
+        None if content.get("allocationMode") == "All" else content.get("count") or 1,
+        bool(content.get("adminAccess")),
+    )
 
 
 def _constraints(constraints: list[Mapping[str, Any]], unsupported: list[str]) -> list[MatchAttribute]:

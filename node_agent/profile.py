@@ -85,8 +85,10 @@ class Profile:
 def decode(data: object, where: str) -> Profile:
     """Read a profile; InputError names `where` and every field that is wrong."""
     root = Reader.root(data)
-    models = {name: _gpu_model(root.child("gpuModels").child(name)) for name in _keys(root.raw("gpuModels"))}
-    nic_models = {name: _nic_model(root.child("nicModels").child(name)) for name in _keys(root.raw("nicModels"))}
+    # One reader a table: each knows which of its fields were asked for, and reports the others.
+    gpu_table, nic_table = root.child("gpuModels"), root.child("nicModels")
+    models = {name: _gpu_model(gpu_table.child(name)) for name in _keys(root.raw("gpuModels"))}
+    nic_models = {name: _nic_model(nic_table.child(name)) for name in _keys(root.raw("nicModels"))}
     gpus = [_gpu(entry, models) for entry in root.items("gpus", required=False)]
     nics = [_nic(entry, nic_models) for entry in root.items("nics", required=False)]
     if len(gpus) > _MAX_GPUS:

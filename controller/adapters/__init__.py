@@ -1,1 +1,1 @@
-"""The controller's edges: the API server, kopf, HTTP and metrics. They translate and decide nothing."""
+"""The controller's edges: the API server, kopf and metrics. They translate and decide nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
@@ -68,7 +68,7 @@ class KubeClasses:
 
     async def replace(self, obj: JsonObject) -> JsonObject:
         name = name_of(obj)
-        async with _translated(f"DeviceClass {name} cannot be repaired"):
+        async with _translated(f"DeviceClass {name} cannot be repaired", gone=Outdated):
             return await self._kube.replace(path_of(self._version, _CLASSES, name=name), to_version(obj, self._version))
 
     async def delete(self, obj: JsonObject) -> None:
@@ -136,20 +136,22 @@ class KubeLease:
 
     async def write(self, item: Lease) -> Lease:
         body = lease.encode(item, self._namespace, self._name)
-        async with _translated(f"Lease {self._namespace}/{self._name} cannot be written"):
+        what = f"Lease {self._namespace}/{self._name} cannot be written"
+        async with _translated(what, gone=Outdated if item.stored else Unavailable):
             if item.stored:
                 return lease.decode(await self._kube.replace(f"{self._leases}/{self._name}", body))
             return lease.decode(await self._kube.create(self._leases, body))
 
 
 @asynccontextmanager
-async def _translated(what: str) -> AsyncIterator[None]:
-    """The server's refusals in the words of the ports."""
+async def _translated(what: str, *, gone: type[Unavailable] = Unavailable) -> AsyncGenerator[None]:
+    """The server's refusals in the words of the ports; `gone` is what a 404 means here."""
     try:
         yield
-    except (Conflict, NotFound) as problem:
-        # 404 on a write: the object that was read is gone.
+    except Conflict as problem:
         raise Outdated(f"{what}: {problem}") from problem
+    except NotFound as problem:
+        raise gone(f"{what}: {problem}") from problem
     except ApiError as problem:
         kind = Unavailable if problem.status == 429 or problem.status >= 500 else Refused
         raise kind(f"{what}: {problem}") from problem

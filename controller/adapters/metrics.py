@@ -7,12 +7,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector, generate_latest
 
 _PREFIX: Final = "gpu_dra_controller"
+_CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
     """A registry of its own, so that two in one process do not meet."""
-
-    content_type: Final = "text/plain; version=0.0.4; charset=utf-8"
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -41,5 +40,6 @@ class Metrics:
         for name, count in (("kept", kept), ("foreign", foreign), ("failed", problems)):
             self._classes.labels(name).set(count)
 
-    def text(self) -> bytes:
-        return generate_latest(self._registry)
+    def read(self) -> tuple[bytes, str]:
+        """Everything in Prometheus' text format, and that format's name."""
+        return generate_latest(self._registry), _CONTENT_TYPE

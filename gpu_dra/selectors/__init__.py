@@ -49,7 +49,7 @@ class Selector:
 def compile_selector(expression: str) -> Selector:
     """Check an expression; InputError says where it is wrong (line:column) and how."""
     where = _quoted(expression)
-    if len(expression.encode()) > _MAX_LENGTH:
+    if len(expression.encode(errors="replace")) > _MAX_LENGTH:
         raise InputError(where, [f"it is longer than {_MAX_LENGTH} bytes"])
     try:
         tree = grammar.parse(expression)

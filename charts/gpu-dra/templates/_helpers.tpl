@@ -1,12 +1,12 @@
 {{- define "gpu-dra.name" -}}
-{{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 40 | regexFind ".*[^-.]" -}}
 {{- end -}}
 
 {{- /* 40 characters leave room for the longest suffix in a name of 63. */ -}}
 {{- define "gpu-dra.fullname" -}}
 {{- $name := include "gpu-dra.name" . -}}
 {{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
-{{- .Values.fullnameOverride | default $full | trunc 40 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | default $full | trunc 40 | regexFind ".*[^-.]" -}}
 {{- end -}}
 
 {{- /* Cluster-scoped names carry the namespace: two releases of one name in two namespaces must not meet. */ -}}
