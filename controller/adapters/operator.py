@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import kopf
 
@@ -43,6 +43,9 @@ async def watch(
             registry=_registry(connection, version, notice),
             settings=_settings(),
             ready_flag=ready,
+            # Only for peering, which is off; without one kopf looks for the name of the process's user, and in an image
+            # the number of a container's user has no name.
+            identity=cast("Any", "gpu-dra-controller"),
             standalone=True,
             clusterwide=True,
         )

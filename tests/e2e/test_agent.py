@@ -20,8 +20,11 @@ ONE = (EXAMPLES / "one-gpu.yaml").read_text()
 
 
 def _apply(kubectl: Kubectl, text: str, old: str, new: str, node: str) -> None:
-    pinned = text.replace("  terminationGracePeriodSeconds: 5", f"  terminationGracePeriodSeconds: 5\n  nodeSelector: {{kubernetes.io/hostname: {node}}}")
-    kubectl.apply(re.sub(r"image: busybox\b.*", "image: localhost/busybox:e2e", pinned.replace(f"name: {old}", f"name: {new}")))
+    grace = "  terminationGracePeriodSeconds: 5"
+    pinned = text.replace(grace, f"{grace}\n  nodeSelector: {{kubernetes.io/hostname: {node}}}")
+    kubectl.apply(
+        re.sub(r"image: busybox\b.*", "image: localhost/busybox:e2e", pinned.replace(f"name: {old}", f"name: {new}"))
+    )
 
 
 def _container_ids(pod: dict[str, Any]) -> list[str]:
@@ -41,10 +44,12 @@ def test_two_mesh_claims_get_one_mesh_each_and_a_third_waits(kubectl: Kubectl, c
         _apply(kubectl, MESH, "one-mesh", f"one-mesh-{name}", first)
         kubectl.wait_pod(f"one-mesh-{name}")
     known = devices.published(kubectl)
-    meshes = [
-        {known[result["driver"], result["pool"], result["device"]].attributes["nvlink_mesh_id"] for result in devices.results(claim)}
-        for claim in kubectl.list("resourceclaims")
-    ]
+
+    def meshes_of(claim: dict[str, Any]) -> set[object]:
+        given = devices.results(claim)
+        return {known[one["driver"], one["pool"], one["device"]].attributes["nvlink_mesh_id"] for one in given}
+
+    meshes = [meshes_of(claim) for claim in kubectl.list("resourceclaims")]
     assert sorted(meshes, key=str) == [{"mesh-0"}, {"mesh-1"}]
     _apply(kubectl, MESH, "one-mesh", "one-mesh-c", first)
 
@@ -104,9 +109,9 @@ def test_a_malformed_state_file_is_set_aside_and_the_agent_serves(kubectl: Kubec
 def test_an_upgrade_leaves_a_running_pod_running(kubectl: Kubectl, cluster: Target) -> None:
     _apply(kubectl, ONE, "one-gpu", "one-gpu", cluster.node_names[0])
     before = _container_ids(kubectl.wait_pod("one-gpu"))
-    where = ["--namespace", chart.NAMESPACE, "--wait", "--timeout", "5m"]
+    how = [str(chart.CHART), "--namespace", chart.NAMESPACE, "--wait", "--timeout", "5m", "--reuse-values"]
     for level in ("debug", "info"):
-        chart.helm(cluster.kubeconfig, "upgrade", chart.RELEASE, str(chart.CHART), *where, "--reuse-values", "--set", f"logLevel={level}")
+        chart.helm(cluster.kubeconfig, "upgrade", chart.RELEASE, *how, "--set", f"logLevel={level}")
     assert _container_ids(kubectl.wait_pod("one-gpu")) == before
     _apply(kubectl, ONE, "one-gpu", "after-upgrade", cluster.node_names[0])
     kubectl.wait_pod("after-upgrade")

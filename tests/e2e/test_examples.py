@@ -61,7 +61,9 @@ def test_example(name: str, kubectl: Kubectl, cluster: Target) -> None:
         for container in kubectl.get("pod", pod)["spec"]["containers"]:
             gpus = devices.seen(kubectl, pod, container["name"], 195)
             assert gpus == {number for number in expected if number[0] == 195}
-            assert "NVIDIA_VISIBLE_DEVICES=void" in kubectl.run("exec", pod, "-c", container["name"], "--", "env").split()
+            assert (
+                "NVIDIA_VISIBLE_DEVICES=void" in kubectl.run("exec", pod, "-c", container["name"], "--", "env").split()
+            )
             if (231, 255) in expected:
                 assert (231, 255) in devices.seen(kubectl, pod, container["name"], 231)
     kubectl.delete("pods", "--all", now=True)
@@ -69,5 +71,7 @@ def test_example(name: str, kubectl: Kubectl, cluster: Target) -> None:
     kubectl.wait("the claims to be gone", lambda: not kubectl.list("resourceclaims"))
     if cluster.nodes:
         kubectl.wait(
-            "no CDI file, state file or reservation to be left", lambda: not any(devices.left(cluster).values()), within=30
+            "no CDI file, state file or reservation to be left",
+            lambda: not any(devices.left(cluster).values()),
+            within=30,
         )

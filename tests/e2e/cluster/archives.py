@@ -52,7 +52,7 @@ def pack(path: Path, image: str, layer: Path, *, command: Sequence[str] = ()) ->
     encoded = json.dumps(config, sort_keys=True).encode()
     config_name = f"{hashlib.sha256(encoded).hexdigest()}.json"
     manifest = [{"Config": config_name, "RepoTags": [image], "Layers": [f"{layer_digest}.tar"]}]
-    with _appearing(path) as partial, tarfile.open(partial, "w") as tar:
+    with _Appearing(path) as partial, tarfile.open(partial, "w") as tar:
         info = tarfile.TarInfo(f"{layer_digest}.tar")
         info.size = layer.stat().st_size
         with layer.open("rb") as data:
@@ -105,7 +105,7 @@ def architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
-class _appearing:
+class _Appearing:
     """A file that appears complete or not at all."""
 
     def __init__(self, path: Path) -> None:

@@ -51,7 +51,16 @@ def install(target: Target, how: Install, archives: Sequence[Archive]) -> str:
     """Install or upgrade, and wait until all pods are Ready and each node's slices are there; returns what runs."""
     profiles = how.of_nodes(target.node_names)
     where = ["--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", "5m"]
-    helm(target.kubeconfig, "upgrade", "--install", RELEASE, str(CHART), *where, *values(profiles, archives), *how.helm_args)
+    helm(
+        target.kubeconfig,
+        "upgrade",
+        "--install",
+        RELEASE,
+        str(CHART),
+        *where,
+        *values(profiles, archives),
+        *how.helm_args,
+    )
     kubectl = ["kubectl", "--kubeconfig", str(target.kubeconfig)]
     wait_until(
         lambda: not set(target.node_names) - published(target),

@@ -84,7 +84,9 @@ def _logs(arguments: Sequence[str]) -> None:
     logs = Cluster(_settings()).logs()
     wanted = {key: path for key, path in logs.items() if list(key[: len(arguments)]) == list(arguments)}
     if not wanted:
-        raise ClusterError(f"no log {' '.join(arguments)}; there are: {', '.join(' '.join(key) for key in logs) or 'none'}")
+        raise ClusterError(
+            f"no log {' '.join(arguments)}; there are: {', '.join(' '.join(key) for key in logs) or 'none'}"
+        )
     for key, path in wanted.items():
         if len(arguments) == 2:
             print(path.read_text(errors="replace"), end="")

@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.e2e.cluster import cgroups, images, network, packages, pki, programs
@@ -107,7 +108,7 @@ class Cluster:
             )
         say(f"cluster {running.name} runs already, with these settings")
         with self._locked():
-            self._at_once([lambda node=node: node.import_images(archives) for node in self.nodes.values()])
+            self._at_once([partial(node.import_images, archives) for node in self.nodes.values()])
 
     def logs(self) -> dict[tuple[str, str], Path]:
         """Every log by where and what: ("gd-n1", "kubelet"), ("cp", "kube-apiserver"), ("cp", "supervisor")."""
@@ -132,7 +133,9 @@ class Cluster:
         return Node(number, self.settings, self.folder, pki.Pki(self.folder / "pki"), self.control)
 
     def _start(self, archives: Sequence[Archive]) -> None:
-        say(f"starting cluster {self.settings.name}: Kubernetes {self.settings.version}, {self.settings.nodes} nodes ...")
+        say(
+            f"starting cluster {self.settings.name}: Kubernetes {self.settings.version}, {self.settings.nodes} nodes ..."
+        )
         self.folder.mkdir(mode=0o700, parents=True)
         keys = pki.make(self.folder / "pki", range(1, self.settings.nodes + 1))
         self._spawn()
@@ -140,7 +143,7 @@ class Cluster:
         run([*inside, "sh"], text_in=network.setup(range(1, self.settings.nodes + 1)))
         # Nodes find the API server when it is there: all of them boot while it starts.
         plane = ControlPlane(self.settings, self.folder / "cp", keys, self.control)
-        boots: list[Callable[[], object]] = [lambda node=node: node.boot(archives) for node in self.nodes.values()]
+        boots: list[Callable[[], object]] = [partial(node.boot, archives) for node in self.nodes.values()]
         self._at_once([plane.start, *boots])
         self._wait_ready()
         (self.folder / "state.json").write_text(json.dumps(asdict(self.settings)))
@@ -198,7 +201,9 @@ class Cluster:
                 " set GPU_DRA_CACHE to a folder elsewhere"
             )
         if len(str(self.folder / "cluster.sock")) > MAX_SOCKET_PATH:
-            raise ClusterError(f"{self.folder} is too long for the path of a socket; set GPU_DRA_CACHE to a shorter one")
+            raise ClusterError(
+                f"{self.folder} is too long for the path of a socket; set GPU_DRA_CACHE to a shorter one"
+            )
 
     @staticmethod
     def _at_once(tasks: Sequence[Callable[[], object]]) -> None:

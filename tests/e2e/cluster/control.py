@@ -30,7 +30,7 @@ class Program:
     name: str
     argv: tuple[str, ...]
     log: Path
-    env: Mapping[str, str] = field(default_factory=lambda: dict[str, str]())
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
     keep_fd: int | None = None
 
 
@@ -53,7 +53,9 @@ class Control:
             with self._connect() as connection:
                 return _peer(connection)
         except OSError as problem:
-            raise ClusterError(f"nothing runs behind {self.path}: {problem}; is the cluster up, the node booted?") from problem
+            raise ClusterError(
+                f"nothing runs behind {self.path}: {problem}; is the cluster up, the node booted?"
+            ) from problem
 
     def kill(self) -> None:
         """SIGKILL the init, and with it everything in its namespace; nothing where it does not run."""
@@ -109,7 +111,9 @@ class Control:
             )
 
     def wait_alive(self, log: Path) -> None:
-        wait_until(self.alive, f"the first process behind {self.path}", within=20, every=0.02, hint=lambda: tail_of(log))
+        wait_until(
+            self.alive, f"the first process behind {self.path}", within=20, every=0.02, hint=lambda: tail_of(log)
+        )
 
     def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
@@ -128,7 +132,9 @@ class Control:
                 with connection.makefile("rb") as reader:
                     reply = json.loads(reader.readline() or b'{"error": "no answer"}')
         except OSError as problem:
-            raise ClusterError(f"{self.path} does not answer ({problem}); is the cluster up, the node booted?") from problem
+            raise ClusterError(
+                f"{self.path} does not answer ({problem}); is the cluster up, the node booted?"
+            ) from problem
         if "error" in reply:
             raise ClusterError(f"{self.path} refused {request}: {reply['error']}")
         return dict(reply)

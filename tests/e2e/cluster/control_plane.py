@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,7 +128,7 @@ class ControlPlane:
         argv = [sys.executable, "-m", "tests.e2e.cluster.forwarder", str(HANDED_DOWN), str(network.API_PORT)]
         return self._program("forwarder", argv, keep_fd=HANDED_DOWN)
 
-    def _component(self, name: str, flags: dict[str, object], *more: str) -> Program:
+    def _component(self, name: str, flags: Mapping[str, object], *more: str) -> Program:
         argv = [str(kubernetes(self.settings.version).bin_dir / name)]
         argv += [f"--{flag}={value}" for flag, value in flags.items()]
         return self._program(name, [*argv, *features.gate_flags(self.settings.minor), *more])

@@ -90,13 +90,23 @@ def _inputs() -> Iterator[Path]:
     for name in ["Containerfile", ".containerignore", *sorted(names)]:
         top = REPOSITORY / name
         below = sorted(top.rglob("*")) if top.is_dir() else [top]
-        yield from (path for path in below if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc")
+        yield from (
+            path for path in below if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
+        )
 
 
 def _build(target: str, image: str) -> None:
     # pip checks certificates against the machine's bundle, where that holds a proxy's CA too; it is mounted, not copied.
     volumes = [f"--volume={path}:{path}:ro" for path in (CA_BUNDLE, PIP_SETTINGS) if path.exists()]
-    command = ["bud", "--isolation", "chroot", "--pull-never", "--layers", f"--build-arg=BASE_IMAGE={debian.IMAGE}", *volumes]
+    command = [
+        "bud",
+        "--isolation",
+        "chroot",
+        "--pull-never",
+        "--layers",
+        f"--build-arg=BASE_IMAGE={debian.IMAGE}",
+        *volumes,
+    ]
     _buildah(*command, "--target", target, "--tag", image, "--file", str(REPOSITORY / "Containerfile"), str(REPOSITORY))
 
 

@@ -44,7 +44,7 @@ class Init:
         path.chmod(0o600)
         listener.listen(16)
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _only_wake)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         selector = selectors.DefaultSelector()
         selector.register(listener, selectors.EVENT_READ)
@@ -114,6 +114,10 @@ class Init:
             for name in [name for name, running in self.running.items() if running == pid]:
                 del self.running[name]
                 self.ended[name] = os.waitstatus_to_exitcode(status)
+
+
+def _only_wake(_number: int, _frame: object) -> None:
+    """For SIGCHLD: the wakeup descriptor tells the loop, and without a handler no signal would reach it."""
 
 
 def main(arguments: Sequence[str]) -> None:

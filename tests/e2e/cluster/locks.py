@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Generator[None]:
     """Hold the lock; waits for others. The file is removed while it is held, so a waiter looks whether it has the one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +63,10 @@ class Node:
 
         def answers() -> bool:
             self.control.expect(containerd)
-            return subprocess.run(self._inside([*self._ctr(), "version"]), capture_output=True, check=False).returncode == 0
+            return (
+                subprocess.run(self._inside([*self._ctr(), "version"]), capture_output=True, check=False).returncode
+                == 0
+            )
 
         wait_until(answers, f"containerd of {self.name}", within=60, hint=lambda: tail_of(containerd.log))
         self.import_images([archive for archive in archives if archive.image == node_config.PAUSE])

@@ -62,7 +62,9 @@ def install() -> list[str]:
     run([apt, "install", "-y", "-qq", "--no-install-recommends", *wanted], env=quiet, timeout=1200)
     still = missing()
     if still:
-        raise ClusterError(f"apt-get installed {', '.join(wanted)}, but {', '.join(NEEDED[name] for name in still)} is not there")
+        raise ClusterError(
+            f"apt-get installed {', '.join(wanted)}, but {', '.join(NEEDED[name] for name in still)} is not there"
+        )
     return wanted
 
 

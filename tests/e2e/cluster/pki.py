@@ -83,9 +83,7 @@ def _token() -> str:
     return secrets.token_hex(16)
 
 
-def _sign(
-    pki: Pki, name: str, ca: str, subject: str, names: Sequence[str] = (), addresses: Sequence[str] = ()
-) -> None:
+def _sign(pki: Pki, name: str, ca: str, subject: str, names: Sequence[str] = (), addresses: Sequence[str] = ()) -> None:
     alternatives = ",".join([f"DNS:{text}" for text in names] + [f"IP:{text}" for text in addresses])
     extra = ["-addext", f"subjectAltName={alternatives}"] if alternatives else []
     extra += ["-addext", "extendedKeyUsage=serverAuth,clientAuth", "-addext", "basicConstraints=critical,CA:FALSE"]

@@ -84,9 +84,7 @@ def kubernetes(version: str) -> Module:
 
 
 ETCD = Module("etcd", ("etcd",), rename=(("server", "etcd"),))
-CONTAINERD = Module(
-    "containerd", ("containerd", "containerd-shim-runc-v2", "ctr"), tags="no_btrfs no_zfs no_devmapper"
-)
+CONTAINERD = Module("containerd", ("containerd", "containerd-shim-runc-v2", "ctr"), tags="no_btrfs no_zfs no_devmapper")
 HELM = Module("helm", ("helm",))
 
 

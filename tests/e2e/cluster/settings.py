@@ -51,7 +51,9 @@ def settings_from(environ: Mapping[str, str], versions: Sequence[str]) -> Settin
     problems: list[str] = []
     name = environ.get("CLUSTER") or default.name
     if not NAME.fullmatch(name):
-        problems.append(f"CLUSTER={name!r}: use up to 20 of a-z, 0-9 and -, beginning and ending with a letter or digit")
+        problems.append(
+            f"CLUSTER={name!r}: use up to 20 of a-z, 0-9 and -, beginning and ending with a letter or digit"
+        )
     version = (environ.get("K8S") or default.version).removeprefix("v")
     if version not in versions:
         problems.append(f"K8S={version!r}: only {', '.join(versions)} are pinned; choose one of them")

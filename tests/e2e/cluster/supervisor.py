@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     port.write_text(f"{listener.getsockname()[1]}\n")
     port.rename(folder / "port")
     if listener.fileno() == HANDED_DOWN:
-        os.set_inheritable(HANDED_DOWN, True)  # noqa: FBT003
+        os.set_inheritable(HANDED_DOWN, True)
     else:
         os.dup2(listener.fileno(), HANDED_DOWN)
         listener.close()
