@@ -255,9 +255,10 @@ def _listing(folder: Path) -> list[Path]:
 def _unlink(path: Path) -> bool:
     try:
         path.unlink()
-    except FileNotFoundError:
-        return False
     except OSError as problem:
+        # A read-only file system refuses even to remove what is not there.
+        if not os.path.lexists(path):
+            return False
         raise HostError(f"cannot remove {path}: {problem.strerror}") from problem
     return True
 
