@@ -52,7 +52,8 @@ class Agent:
 
     def __init__(self, folder: Path, server: ApiServer, token: str) -> None:
         account = folder / "account"
-        account.mkdir()
+        account.mkdir(exist_ok=True)
+        self._again = (folder, server, token)
         (account / "token").write_text(token)
         assert server.connection.ca_file is not None
         (account / "ca.crt").write_bytes(server.connection.ca_file.read_bytes())
@@ -70,6 +71,15 @@ class Agent:
         }
         self.log = (folder / "agent.log").open("wb")
         self.process = subprocess.Popen(command, env=env, stderr=self.log)
+
+    def again(self) -> Agent:
+        """Another process on the same folders."""
+        return Agent(*self._again)
+
+    async def answers(self) -> None:
+        """Wait until the socket takes calls."""
+        async with grpc.aio.insecure_channel(f"unix:{self.socket}") as channel:
+            await asyncio.wait_for(channel.channel_ready(), 30)
 
     @property
     def socket(self) -> Path:

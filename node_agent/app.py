@@ -122,10 +122,7 @@ def _driver(
 ) -> Driver:
     for problem in found.problems:
         _log.warning("a device cannot be published", extra={"driver": name, "problem": problem})
-    try:
-        sockets = Sockets.of(PurePosixPath(settings.kubelet_root), name, settings.pod_uid)
-    except ValueError as problem:
-        raise HostError(f"--kubelet-root: {problem}") from problem
+    sockets = Sockets.of(PurePosixPath(settings.kubelet_root), name, settings.pod_uid)
     pool = names.pool_name(settings.node_name, kind)
     files = ClaimFiles(name, Path(sockets.state), settings.cdi_root)
     sweep = files.open()

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from gpu_dra.errors import HostError
+
 MAX_PATH: Final = 107
 """Bytes of a unix socket's path (sun_path is 108 with the closing zero)."""
 
@@ -24,7 +26,7 @@ class Sockets:
 
     @classmethod
     def of(cls, kubelet_root: PurePosixPath, driver: str, pod_uid: str) -> Sockets:
-        """The sockets below a kubelet's root folder. ValueError where its path alone is too long for any socket."""
+        """The sockets below a kubelet's root folder. HostError where its path alone is too long for any socket."""
         state = kubelet_root / "plugins" / driver
         return cls(
             state,
@@ -42,4 +44,7 @@ def _fitting(folder: PurePosixPath, name: str, short: str) -> PurePosixPath:
     for candidate in (name, short.format(hashlib.sha256(name.encode()).hexdigest()[:16])):
         if len(str(folder / candidate).encode()) <= MAX_PATH:
             return folder / candidate
-    raise ValueError(f"the path {folder} is too long: a socket below it would have more than {MAX_PATH} bytes")
+    raise HostError(
+        f"the path {folder} is too long: a socket below it would have more than {MAX_PATH} bytes;"
+        " the kubelet's root folder (--kubelet-root) has to be a shorter one"
+    )

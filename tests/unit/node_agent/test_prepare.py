@@ -91,7 +91,9 @@ def rig(tmp_path: Path) -> Rig:
 async def test_every_id_of_the_answer_resolves_in_the_cdi_file(rig: Rig) -> None:
     answer = await rig.one(rig.claims.add(1, GPUS[0], GPUS[1]))
     spec = json.loads((rig.cdi / f"{DRIVER}-claim_uid-1.json").read_text())
-    assert [device.cdi_id for device in answer.devices] == [f"{spec['kind']}={entry['name']}" for entry in spec["devices"]]
+    assert [device.cdi_id for device in answer.devices] == [
+        f"{spec['kind']}={entry['name']}" for entry in spec["devices"]
+    ]
 
 
 async def test_repeated_prepare_answers_the_same_without_the_api_server(rig: Rig) -> None:
