@@ -14,11 +14,14 @@ fifth of its memory (docs/decisions).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from gpu_dra.errors import InputError
 
 T = TypeVar("T")
+
+_LEAST: Final = -(1 << 63)
+_MOST: Final = (1 << 63) - 1
 
 
 class Reader:
@@ -31,7 +34,12 @@ class Reader:
         self._seen: set[str] = set()
         if not isinstance(data, dict):
             self._problem("", f"is {_kind(data)}, and a mapping of names to values is wanted")
-        self._data: dict[Any, Any] = data if isinstance(data, dict) else {}
+        self._data: dict[str, Any] = {}
+        for key, value in data.items() if isinstance(data, dict) else ():
+            if isinstance(key, str):
+                self._data[key] = value
+            else:
+                self._problem("", f"has the name {shown(key)}, which is no text; put it in quotes")
         owners.append(self)
 
     @classmethod
@@ -61,9 +69,11 @@ class Reader:
         """A non-empty string."""
         value = self._get(key, str, "a text", default, "")
         if value == "":
-            if key in self._data and self._data[key] == "":
+            if self._data.get(key) == "":
                 self._problem(key, "is empty; leave it out or give a text")
             return "" if default is ... else default
+        if isinstance(value, str) and not _is_unicode(value):
+            self._problem(key, "holds half a character (a lone surrogate)")
         return value
 
     @overload
@@ -73,13 +83,14 @@ class Reader:
     def integer(
         self, key: str, default: object = ..., *, minimum: int | None = None, maximum: int | None = None
     ) -> object:
-        """A whole number within the bounds given."""
+        """A whole number within the bounds given, and those of 64 bits: the API has no larger ones."""
         value = self._get(key, int, "a whole number", default, 0)
         if isinstance(value, int) and value is not default and self.has(key):
-            if minimum is not None and value < minimum:
-                self._problem(key, f"is {value}, and the least allowed is {minimum}")
-            if maximum is not None and value > maximum:
-                self._problem(key, f"is {value}, and the most allowed is {maximum}")
+            least, most = _LEAST if minimum is None else minimum, _MOST if maximum is None else maximum
+            if value < least:
+                self._problem(key, f"is {shown(value)}, and the least allowed is {least}")
+            if value > most:
+                self._problem(key, f"is {shown(value)}, and the most allowed is {most}")
         return value
 
     @overload
@@ -121,11 +132,11 @@ class Reader:
         """Add a problem for each key that nobody asked for."""
         for key in self._data:
             if key not in self._seen:
-                self._problem(str(key), f"is not a known field; known here are {', '.join(sorted(self._seen))}")
+                self._problem(key, f"is not a known field; known here are {', '.join(sorted(self._seen))}")
 
     def ignore_unknown(self) -> None:
         """Accept further keys: the data may come from a newer version."""
-        self._seen.update(str(key) for key in self._data)
+        self._seen.update(self._data)
 
     def _get(self, key: str, wanted: type, words: str, default: object, fallback: object) -> object:
         self._seen.add(key)
@@ -148,17 +159,38 @@ class Reader:
         return ".".join(part for part in (self._path, key) if part)
 
 
-def _kind(value: object) -> str:
-    shown = str(value)
-    shown = shown if len(shown) <= 40 else shown[:37] + "..."
+def shown(value: object) -> str:
+    """A value of a file as part of a sentence: short, on one line, and never an error of its own."""
     match value:
         case None:
             return "empty"
         case bool():
-            return f"{shown.lower()}"
+            return str(value).lower()
         case str():
-            return f"the text {shown!r}"
+            return ascii(value) if not _is_unicode(value) else repr(value if len(value) <= 40 else f"{value[:37]}...")
+        case int() if value.bit_length() > 128:
+            return f"a number of {value.bit_length()} bits"
         case int() | float():
-            return f"the number {shown}"
+            return str(value)
         case _:
             return {"list": "a list", "dict": "a mapping"}.get(type(value).__name__, f"a {type(value).__name__}")
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return shown(value)
+        case str():
+            return f"the text {shown(value)}"
+        case int() | float():
+            return f"the number {shown(value)}"
+        case _:
+            return shown(value)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

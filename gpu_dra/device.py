@@ -13,7 +13,8 @@ from gpu_dra.names import DeviceName
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
-    r"(\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?"
+    r"(\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
 )
 
 
@@ -30,7 +31,7 @@ class Version:
     @classmethod
     def normalise(cls, text: str) -> Version | None:
         """Make semver of what drivers print: 580.95.05 is 580.95.5, 9.0 is 9.0.0; None where there is no way."""
-        numbers = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?", text.strip())
+        numbers = re.fullmatch(r"v?(\d{1,19})(?:\.(\d{1,19}))?(?:\.(\d{1,19}))?", text.strip(), re.ASCII)
         if numbers is None:
             return cls(text) if _SEMVER.fullmatch(text) else None
         return cls(".".join(str(int(number or "0")) for number in numbers.groups()))

@@ -65,11 +65,14 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _one_line(text: str) -> str:
-    # A line break in a foreign text (an object's name, an error) must not look like a line of its own.
-    return text.replace("\r", "\\r").replace("\n", "\\n")
+    # A line break in a foreign text (an object's name, an error) must not look like a line of its own, nor may a
+    # control character reach a terminal. Of blanks only the plain one is printable.
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
 
 
 def _text(value: object) -> str:
     text = str(value)
-    plain = text and not any(letter.isspace() or letter in '"=' or not letter.isprintable() for letter in text)
-    return text if plain else json.dumps(text, ensure_ascii=False)
+    plain = text and text.isprintable() and not any(letter in ' "=' for letter in text)
+    return text if plain else _one_line(json.dumps(text, ensure_ascii=False))

@@ -60,11 +60,14 @@ class Inventory:
 
 def gpus(reading: NodeReading) -> Inventory:
     """The GPUs, mesh by mesh in order of PCI address."""
-    ordered = sorted(reading.gpus, key=lambda gpu: gpu.pci)
-    by_uuid = {gpu.uuid: gpu for gpu in ordered}
-    groups = topology.meshes([gpu.uuid for gpu in ordered], reading.links)
     items: dict[DeviceName, Item] = {}
     problems: list[str] = []
+    by_uuid: dict[str, GpuReading] = {}
+    for gpu in sorted(reading.gpus, key=lambda gpu: gpu.pci):
+        first = by_uuid.setdefault(gpu.uuid, gpu)
+        if first is not gpu:
+            problems.append(f"GPU {gpu.pci} is left out: GPU {first.pci} has its UUID {gpu.uuid!r} already")
+    groups = topology.meshes(list(by_uuid), reading.links)
     for number, group in enumerate(groups):
         for uuid in group:
             gpu = by_uuid[uuid]
@@ -185,4 +188,7 @@ def _clean(value: Attribute | None) -> Attribute | None:
     if isinstance(value, str):
         # The limit is in bytes; cut where a character ends.
         return value.encode()[: names.MAX_STRING].decode(errors="ignore") or None
+    if isinstance(value, Version) and len(value.text) > names.MAX_STRING:
+        # Half a version would be another version.
+        return None
     return value

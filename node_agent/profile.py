@@ -12,13 +12,13 @@ from itertools import combinations
 from pathlib import PurePosixPath
 from typing import Final
 
-from gpu_dra.decode import Reader
+from gpu_dra.decode import Reader, shown
 from gpu_dra.errors import InputError
 from gpu_dra.pci import PciAddress
 from node_agent.readings import DeviceNode, GpuReading, NicReading, NodeReading, pair
 
 _NAMESPACE: Final = uuid.UUID("6f0c8a53-6f8e-5e0e-9a43-1f3a1c0c9a11")
-_NOWHERE: Final = PciAddress(0, 0, 0)
+_NOWHERE: Final = PciAddress(-1, 0, 0)
 
 # Character device numbers: 195 is NVIDIA's, 231 InfiniBand's. The real rdma_cm has a number of the misc major that the
 # kernel picks at boot; a simulated one takes one of 231 that no driver uses, lest it open some other real device.
@@ -226,12 +226,18 @@ def _nvlinks(root: Reader, gpus: int) -> dict[tuple[int, int], int]:
             entry.fail("gpus", "must be a list of at least two places in the list of GPUs, such as [0, 1]")
             continue
         beyond = [number for number in members if not 0 <= number < gpus]
-        if beyond or len(set(members)) < len(members):
-            wrong = f"{beyond[0]} is not one of 0 to {gpus - 1}" if beyond else "a GPU is named twice"
-            entry.fail("gpus", f"is {members}: {wrong}")
+        if beyond:
+            entry.fail("gpus", f"names {shown(beyond[0])}, and the places in the list of GPUs are {_places(gpus)}")
+            continue
+        if len(set(members)) < len(members):
+            entry.fail("gpus", f"is {members}: a GPU is named twice")
             continue
         links.update(dict.fromkeys(combinations(sorted(members), 2), count))
     return links
+
+
+def _places(gpus: int) -> str:
+    return f"0 to {gpus - 1}" if gpus else "none, it is empty"
 
 
 def _check_places(root: Reader, gpus: list[Gpu | None], nics: list[Nic | None], numa_nodes: int) -> None:
@@ -258,7 +264,7 @@ def _check_places(root: Reader, gpus: list[Gpu | None], nics: list[Nic | None], 
 
 
 def _keys(table: object) -> list[str]:
-    return [str(name) for name in table] if isinstance(table, dict) else []
+    return [name for name in table if isinstance(name, str)] if isinstance(table, dict) else []
 
 
 def unknown(name: str, known: list[str]) -> InputError:

@@ -102,12 +102,14 @@ def _node_profile(text: str) -> tuple[str, str]:
 def _driver_name(text: str) -> str:
     if len(dns_name(text)) > 63:
         raise ValueError("a driver's name has at most 63 characters")
+    if not text[0].isalpha():
+        raise ValueError("this must start with a letter: it is the vendor of CDI devices, too")
     if text == names.NIC_DRIVER:
         raise ValueError("this is the driver of the NICs; GPUs need a name of their own")
     return text
 
 
 def _uid(text: str) -> str:
-    if len(text) > 128 or not text.replace("-", "").isalnum():
+    if len(text) > 128 or not (text.isascii() and text.replace("-", "").isalnum()):
         raise ValueError("this must be a uid: letters, digits and -")
     return text

@@ -14,6 +14,7 @@ from gpu_dra.errors import HostError
 
 MAX_PATH: Final = 107
 """Bytes of a unix socket's path (sun_path is 108 with the closing zero)."""
+_REGISTRATION: Final = "-reg.sock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +31,28 @@ class Sockets:
         state = kubelet_root / "plugins" / driver
         return cls(
             state,
-            _fitting(state, f"dra-{pod_uid}.sock", "dra-{}.sock"),
-            _fitting(kubelet_root / "plugins_registry", f"{driver}-{pod_uid}-reg.sock", "{}-reg.sock"),
+            _fitting(state, f"dra-{pod_uid}.sock", f"dra-{_short(pod_uid)}.sock"),
+            _fitting(
+                kubelet_root / "plugins_registry",
+                f"{driver}-{pod_uid}{_REGISTRATION}",
+                f"{_short(driver)}-{_short(pod_uid)}{_REGISTRATION}",
+            ),
         )
 
 
 def is_ours(driver: str, name: str) -> bool:
     """Whether a file of this name is a socket of some agent of ours, this pod's or another's."""
-    return name.endswith(".sock") and name.startswith(("dra-", f"{driver}-"))
+    if name.endswith(_REGISTRATION):
+        return name.startswith((f"{driver}-", f"{_short(driver)}-"))
+    return name.startswith("dra-") and name.endswith(".sock")
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _fitting(folder: PurePosixPath, name: str, short: str) -> PurePosixPath:
-    for candidate in (name, short.format(hashlib.sha256(name.encode()).hexdigest()[:16])):
+    for candidate in (name, short):
         if len(str(folder / candidate).encode()) <= MAX_PATH:
             return folder / candidate
     raise HostError(

@@ -52,7 +52,9 @@ def _components(joined: Sequence[int]) -> Iterator[int]:
 
 
 def _best_cover(component: int, joined: Sequence[int], weight: Sequence[Sequence[int]]) -> list[int]:
-    inside = cache(lambda group: _inside(group, weight))
+    @cache
+    def inside(group: int) -> int:
+        return _inside(group, weight)
 
     @cache
     def cover(rest: int) -> tuple[tuple[int, int], tuple[int, ...]]:

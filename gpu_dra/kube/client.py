@@ -116,11 +116,8 @@ class KubeClient:
         try:
             async with self._request("GET", path, query, None, limits) as response:
                 async for line in _lines(response):
-                    event = json.loads(line)
-                    if event["type"] == "ERROR":
-                        raise _api_error(int(event["object"].get("code", 500)), event["object"], None)
-                    yield WatchEvent(event["type"], event["object"])
-        except (aiohttp.ClientError, TimeoutError, json.JSONDecodeError) as problem:
+                    yield _event(_object(line))
+        except (aiohttp.ClientError, TimeoutError, _NotTheApi) as problem:
             raise _unavailable("WATCH", path, problem) from problem
 
     async def resource_version(self) -> str:
@@ -145,9 +142,8 @@ class KubeClient:
     ) -> JsonObject:
         try:
             async with self._request(method, path, params, body, self._timeout) as response:
-                answer: JsonObject = json.loads(await response.read())
-                return answer
-        except (aiohttp.ClientError, TimeoutError, json.JSONDecodeError) as problem:
+                return _object(await response.read())
+        except (aiohttp.ClientError, TimeoutError, _NotTheApi) as problem:
             raise _unavailable(method, path, problem) from problem
 
     def _request(
@@ -188,6 +184,10 @@ class KubeClient:
         return headers
 
 
+class _NotTheApi(Exception):
+    """What answered is no API server: a proxy's page, or half an answer."""
+
+
 class _Request:
     """A response context that raises the server's refusals as ApiError."""
 
@@ -200,8 +200,8 @@ class _Request:
             text = await response.read()
             await self._inner.__aexit__(None, None, None)
             try:
-                status = json.loads(text)
-            except json.JSONDecodeError:
+                status = _object(text)
+            except _NotTheApi:
                 status = {}
             raise _api_error(response.status, status, response.headers.get("Retry-After"))
         return response
@@ -224,10 +224,29 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             raise Unavailable(f"the API server sent a watch event of more than {_MAX_WATCH_LINE} bytes")
 
 
-def _api_error(status: int, body: object, retry_after: str | None) -> ApiError:
-    details: Mapping[str, Any] = body if isinstance(body, dict) else {}
+def _object(text: bytes) -> JsonObject:
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise _NotTheApi("it answered something other than JSON") from problem
+    if not isinstance(answer, dict):
+        raise _NotTheApi("it answered something other than a JSON object")
+    return answer
+
+
+def _event(event: JsonObject) -> WatchEvent:
+    kind, changed = event.get("type"), event.get("object")
+    if not isinstance(kind, str) or not isinstance(changed, dict):
+        raise _NotTheApi("it sent something other than a watch event")
+    if kind == "ERROR":
+        code = changed.get("code")
+        raise _api_error(code if isinstance(code, int) else 500, changed, None)
+    return WatchEvent(kind, changed)
+
+
+def _api_error(status: int, details: Mapping[str, Any], retry_after: str | None) -> ApiError:
     message = str(details.get("message") or f"the API server answered {status}")
-    seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
+    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
     kind = {404: NotFound, 409: Conflict}.get(status, ApiError)
     return kind(status, str(details.get("reason", "")), message, seconds)
 

@@ -24,12 +24,18 @@ class Connection:
     verify: bool = True
 
     def ssl_context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
-        if not self.verify:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        if self.client_cert:
-            certificate, key = self.client_cert
-            context.load_cert_chain(str(certificate), str(key))
+        """HostError where a certificate cannot be read."""
+        reading = str(self.ca_file)
+        try:
+            context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
+            if not self.verify:
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            if self.client_cert:
+                certificate, key = self.client_cert
+                reading = f"{certificate} with the key {key}"
+                context.load_cert_chain(str(certificate), str(key))
+        except OSError as problem:  # ssl.SSLError is one
+            raise HostError(f"the certificate {reading} cannot be used: {problem.strerror or problem}") from problem
         return context
 
 
@@ -51,15 +57,22 @@ def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Con
 
     Read by the `kubernetes` library, which knows every way to log in; imported here because only people need it.
     """
+    import yaml  # noqa: PLC0415
     from kubernetes import client, config  # noqa: PLC0415
 
+    where = str(path or "the kubeconfig")
     settings = client.Configuration()
     try:
         config.load_kube_config(  # type: ignore[no-untyped-call]
             str(path) if path else None, context, settings, persist_config=False
         )
     except (config.ConfigException, OSError) as problem:
-        raise InputError(str(path or "the kubeconfig"), [str(problem)]) from problem
+        raise InputError(where, [str(problem)]) from problem
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError) as problem:
+        # The library takes the shape of the file for granted.
+        raise InputError(where, [f"this is no kubeconfig: {' '.join(str(problem).split())}"]) from problem
+    if not settings.host:
+        raise InputError(where, ["its cluster has no server"])
     token = settings.api_key.get("authorization") or settings.api_key.get("BearerToken")
     certificate, key = settings.cert_file, settings.key_file
     return Connection(

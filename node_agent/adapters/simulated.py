@@ -41,8 +41,10 @@ def load(name: str) -> Profile:
             raise InputError(name, [f"the profile cannot be read: {problem}"]) from problem
     try:
         data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as problem:
-        raise InputError(where, [f"this is no YAML: {' '.join(str(problem).split())}"]) from problem
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as problem:
+        # The last three are what PyYAML lets through where a date, a number or a tagged value cannot be made.
+        words = " ".join(str(problem).split()) or type(problem).__name__
+        raise InputError(where, [f"this is no YAML that can be read: {words}"]) from problem
     return profile.decode(data, where)
 
 

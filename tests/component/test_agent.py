@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -54,13 +55,12 @@ async def agent(api_server: ApiServer, kube: KubeClient, folder: Path) -> AsyncG
         running.stop()
 
 
-async def _call(agent: Agent, service: str, claims: list[Claim], *, prepare: bool = True) -> PrepareResponse:
-    response = PrepareResponse if prepare else UnprepareResponse
+async def _call(agent: Agent, service: str, claims: list[Claim], *, prepare: bool = True) -> Any:
+    response: type[Any] = PrepareResponse if prepare else UnprepareResponse
     method = "NodePrepareResources" if prepare else "NodeUnprepareResources"
     async with grpc.aio.insecure_channel(f"unix:{agent.socket}") as channel:
         call = channel.unary_unary(f"/{service}/{method}", Claims.SerializeToString, response.FromString)
-        answer: PrepareResponse = await call(Claims(claims=claims))
-        return answer
+        return await call(Claims(claims=claims))
 
 
 async def test_the_agent_from_registration_to_sigterm(

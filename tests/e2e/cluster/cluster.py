@@ -154,7 +154,7 @@ class Cluster:
         root = str(images.REPOSITORY)
         env = {**os.environ, "PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1"}
         with log.open("ab") as output:
-            subprocess.Popen(
+            started = subprocess.Popen(
                 [sys.executable, "-m", "tests.e2e.cluster.supervisor", str(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -163,6 +163,8 @@ class Cluster:
                 cwd="/",
                 start_new_session=True,
             )
+        # Nobody waits for it; without a code the forgotten object warns of a process that still runs, as it shall.
+        started.returncode = 0
         self.control.wait_alive(log)
 
     def _wait_ready(self) -> None:
