@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+  --no-annotate --no-emit-package gpu-dra
 CLUSTER_TOOL = $(BIN)/python -m tests.e2e.cluster
 
 export K8S ?= 1.37.2
@@ -77,10 +79,9 @@ protocol: setup ## the kubelet's messages from kubelet.proto
 
 lock: setup ## requirements/*.txt from pyproject.toml
 	$(BIN)/pip install -q --disable-pip-version-check uv
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	  --no-emit-package gpu-dra pyproject.toml --extra dev -o requirements/dev.txt
-	for extra in agent controller; do $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-header --no-annotate --no-emit-package gpu-dra pyproject.toml --extra $$extra \
-	  -c requirements/dev.txt -o requirements/$$extra.txt; done
+	$(COMPILE) requirements/build.in -o requirements/build.txt
+	$(COMPILE) pyproject.toml --extra dev -o requirements/dev.txt
+	for extra in agent controller; do \
+	  $(COMPILE) pyproject.toml --extra $$extra -c requirements/dev.txt -o requirements/$$extra.txt || exit 1; done
 
 .PHONY: help setup demo test check lint types layers generated packages programs unit e2e cluster-up cluster-install cluster-down bench protocol lock
