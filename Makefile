@@ -45,6 +45,9 @@ layers: setup ## import contracts
 generated: setup ## what is made from something else is up to date
 	$(BIN)/python charts/sync.py --check
 	$(BIN)/python charts/readme.py --check
+	@scratch=$$(mktemp -d) && trap 'rm -r "$$scratch"' EXIT && cd node_agent/kubelet_api && \
+	  ../../$(BIN)/python -m grpc_tools.protoc -I . --python_out="$$scratch" --pyi_out="$$scratch" kubelet.proto && \
+	  for made in "$$scratch"/*; do cmp "$$made" "$$(basename "$$made")" || { echo "run: make protocol"; exit 1; }; done
 
 packages: ## the Debian packages of the cluster (needs root)
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(PYTHON) -m tests.e2e.cluster install-packages; \

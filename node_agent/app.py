@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
 
 import gpu_dra
 from gpu_dra import names
@@ -17,7 +16,7 @@ from gpu_dra.errors import HostError
 from gpu_dra.http import HttpServer
 from gpu_dra.kube import connection
 from gpu_dra.kube.client import KubeClient
-from node_agent import inventory
+from node_agent import cdi, inventory
 from node_agent.adapters import simulated
 from node_agent.adapters.files import ClaimFiles, Sweep
 from node_agent.adapters.kube import ApiVersion, KubeClaims, KubeSlices
@@ -32,9 +31,6 @@ from node_agent.slices import WantedPool
 from node_agent.sockets import Sockets
 
 _log = logging.getLogger(__name__)
-
-_GPU_ENV: Final = ("NVIDIA_VISIBLE_DEVICES=void",)
-"""Keeps a legacy hook of the vendor's container toolkit from adding every GPU of the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +101,7 @@ def read_node(settings: Settings) -> NodeReading:
 
 
 def _kinds(settings: Settings, reading: NodeReading) -> Iterable[tuple[str, str, Inventory, tuple[str, ...]]]:
-    yield settings.gpu_driver_name, "gpu", inventory.gpus(reading), _GPU_ENV
+    yield settings.gpu_driver_name, "gpu", inventory.gpus(reading), cdi.GPU_ENV
     if settings.nics:
         yield names.NIC_DRIVER, "nic", inventory.nics(reading), ()
 

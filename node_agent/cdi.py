@@ -18,6 +18,9 @@ VERSION: Final = "0.5.0"
 
 CLASS: Final = "claim"
 
+GPU_ENV: Final = ("NVIDIA_VISIBLE_DEVICES=void",)
+"""Of every container with a GPU: keeps a legacy hook of the vendor's container toolkit from adding all GPUs of the node."""
+
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 

@@ -35,7 +35,6 @@ CLASSES: Final = (
     DeviceClass("nic.gpu-dra.io", (device_class.selector(NIC_DRIVER, "nic"),)),
 )
 """The chart's default classes."""
-_GPU_ENV: Final = ("NVIDIA_VISIBLE_DEVICES=void",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ async def start(profile: str, folder: Path) -> AsyncGenerator[Machine, None]:
 
 
 def _kinds(reading: NodeReading) -> Iterable[tuple[str, str, Inventory, tuple[str, ...]]]:
-    yield GPU_DRIVER, "gpu", inventory.gpus(reading), _GPU_ENV
+    yield GPU_DRIVER, "gpu", inventory.gpus(reading), cdi.GPU_ENV
     yield NIC_DRIVER, "nic", inventory.nics(reading), ()
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.cluster import chart, features, packages, programs, target
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.cluster.settings import install_from, settings_from
-from tests.e2e.cluster.target import Target
+from tests.e2e.cluster.target import NodeAccess, Target
 from tests.e2e.kubectl import Kubectl, KubectlError
 from tests.needs import need
 
@@ -57,6 +57,24 @@ def kubectl(admin: Kubectl, request: pytest.FixtureRequest) -> Generator[Kubectl
             print(_attempt(mine, *what))
         print(_attempt(admin.within(chart.NAMESPACE), "logs", "-l", "app.kubernetes.io/instance=gpu-dra", "--tail=60"))
     admin.run("delete", "namespace", name, timeout=180)
+
+
+@pytest.fixture
+def node(cluster: Target) -> NodeAccess:
+    """The first node's inside."""
+    return _inside(cluster, 0)
+
+
+@pytest.fixture
+def last_node(cluster: Target) -> NodeAccess:
+    """The inside of a node that the cluster can do without: where pods of the chart's controller need not be."""
+    return _inside(cluster, -1)
+
+
+def _inside(cluster: Target, index: int) -> NodeAccess:
+    if not cluster.nodes:
+        pytest.skip("this test needs a way onto a node, which an existing cluster does not give")
+    return cluster.nodes[cluster.node_names[index]]
 
 
 def _attempt(kubectl: Kubectl, *arguments: str) -> str:

@@ -143,3 +143,8 @@ def condition(obj: JsonObject, kind: str) -> str | None:
     """The status of one of an object's conditions: True, False, Unknown, or None where it has none."""
     conditions = obj.get("status", {}).get("conditions", [])
     return next((str(one["status"]) for one in conditions if one.get("type") == kind), None)
+
+
+def container_ids(pod: JsonObject) -> list[str]:
+    """Of a pod's containers: the same ones later say that none was restarted."""
+    return [str(status["containerID"]) for status in pod["status"]["containerStatuses"]]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +12,9 @@ from tests.e2e import devices
 from tests.e2e.cluster import features
 from tests.e2e.cluster.target import Target
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.manifests import EXAMPLES, example
 
 pytestmark = pytest.mark.e2e
-
-EXAMPLES = Path(__file__).parents[2] / "examples" / "resourceclaims"
 
 
 def _count(wanted: int) -> Callable[[Sequence[Device]], bool]:
@@ -48,8 +45,7 @@ def test_every_example_has_an_expectation() -> None:
 def test_example(name: str, kubectl: Kubectl, cluster: Target) -> None:
     if name == "extended-resource" and features.minor_of(cluster.version) < 34:
         pytest.skip("extended resources of a DeviceClass came with Kubernetes 1.34")
-    text = (EXAMPLES / f"{name}.yaml").read_text()
-    kubectl.apply(re.sub(r"image: busybox\b.*", "image: localhost/busybox:e2e", text))
+    kubectl.apply(example(name))
     pods = [pod["metadata"]["name"] for pod in kubectl.list("pods")]
     assert pods
     for pod in pods:

@@ -43,9 +43,7 @@ def run(
             check=False,
         )
     except FileNotFoundError as problem:
-        raise ClusterError(
-            f"{argv[0]} is not on this machine; `make cluster-packages` installs what is needed"
-        ) from problem
+        raise ClusterError(f"{argv[0]} is not on this machine; `make packages` installs what is needed") from problem
     except subprocess.TimeoutExpired as problem:
         raise ClusterError(f"`{' '.join(argv)}` did not end within {timeout:.0f} s") from problem
     if done.returncode:
