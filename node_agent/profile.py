@@ -252,7 +252,7 @@ def _check_places(root: Reader, gpus: list[Gpu | None], nics: list[Nic | None], 
                 root.fail(f"{here}.pci", f"is {device.pci}, where {taken[device.pci]} sits already")
             taken[device.pci] = here
             if device.numa_node is not None and device.numa_node >= numa_nodes:
-                root.fail(f"{here}.numaNode", f"is {device.numa_node}, and numaNodes says there are {numa_nodes}")
+                root.fail(f"{here}.numaNode", f"is {shown(device.numa_node)}, and numaNodes says {shown(numa_nodes)}")
             name = device.uuid if isinstance(device, Gpu) else device.rdma_device
             if name is not None:
                 if name in named:

@@ -41,8 +41,8 @@ def load(name: str) -> Profile:
             raise InputError(name, [f"the profile cannot be read: {problem}"]) from problem
     try:
         data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as problem:
-        # The last three are what PyYAML lets through where a date, a number or a tagged value cannot be made.
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, OverflowError) as problem:
+        # The last four are what PyYAML lets through where a date, a number, a character or a tagged value cannot be made.
         words = " ".join(str(problem).split()) or type(problem).__name__
         raise InputError(where, [f"this is no YAML that can be read: {words}"]) from problem
     return profile.decode(data, where)

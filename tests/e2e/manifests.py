@@ -13,7 +13,7 @@ def example(name: str, *, renamed: str | None = None, node: str | None = None) -
     """The YAML of an example; `renamed` names its objects anew, `node` pins its pods to a node."""
     text = re.sub(r"image: busybox\b.*", "image: localhost/busybox:e2e", (EXAMPLES / f"{name}.yaml").read_text())
     if renamed is not None:
-        text = text.replace(f"name: {name}", f"name: {renamed}")
+        text = re.sub(rf"(\b|Template|Claim)([nN]ame): {name}$", rf"\1\2: {renamed}", text, flags=re.MULTILINE)
     if node is not None:
         assert GRACE in text
         text = text.replace(GRACE, f"{GRACE}\n  nodeSelector: {{kubernetes.io/hostname: {node}}}")
