@@ -52,14 +52,12 @@ def to_version(obj: JsonObject, version: str) -> JsonObject:
     fold, request = (_nest_device, _nest_request) if source == "v1beta1" else (_basic_device, _flat_request)
     match obj.get("kind"):
         case "ResourceSlice":
-            return _edit(converted, ("spec", "devices"), lambda devices: [fold(device) for device in devices or []])
+            return _edit(converted, ("spec", "devices"), lambda devices: [fold(device) for device in devices])
         case "ResourceClaim":
-            return _edit(
-                converted, ("spec", "devices", "requests"), lambda requests: [request(r) for r in requests or []]
-            )
+            return _edit(converted, ("spec", "devices", "requests"), lambda requests: [request(r) for r in requests])
         case "ResourceClaimTemplate":
             path = ("spec", "spec", "devices", "requests")
-            return _edit(converted, path, lambda requests: [request(r) for r in requests or []])
+            return _edit(converted, path, lambda requests: [request(r) for r in requests])
         case _:
             return converted
 
@@ -84,6 +82,6 @@ def _nest_request(request: JsonObject) -> JsonObject:
 
 def _edit(obj: JsonObject, path: tuple[str, ...], change: Callable[[Any], Any]) -> JsonObject:
     head, *rest = path
-    if head not in obj:
+    if obj.get(head) is None:
         return obj
     return {**obj, head: _edit(obj[head], tuple(rest), change) if rest else change(obj[head])}

@@ -85,7 +85,7 @@ class Reader:
     ) -> object:
         """A whole number within the bounds given, and those of 64 bits: the API has no larger ones."""
         value = self._get(key, int, "a whole number", default, 0)
-        if isinstance(value, int) and value is not default and self.has(key):
+        if value is self._data.get(key) and isinstance(value, int):
             least, most = _LEAST if minimum is None else minimum, _MOST if maximum is None else maximum
             if value < least:
                 self._problem(key, f"is {shown(value)}, and the least allowed is {least}")
@@ -132,7 +132,9 @@ class Reader:
         """Add a problem for each key that nobody asked for."""
         for key in self._data:
             if key not in self._seen:
-                self._problem(key, f"is not a known field; known here are {', '.join(sorted(self._seen))}")
+                self._problem(
+                    key or '""', f"is not a known field; known here are {', '.join(sorted(self._seen)) or 'none'}"
+                )
 
     def ignore_unknown(self) -> None:
         """Accept further keys: the data may come from a newer version."""
@@ -156,7 +158,7 @@ class Reader:
         self._problems.append(f"{self._at(key) or 'the document'} {problem}")
 
     def _at(self, key: str) -> str:
-        return ".".join(part for part in (self._path, key) if part)
+        return ".".join(part for part in (self._path, key if key.isprintable() else shown(key)) if part)
 
 
 def shown(value: object) -> str:
@@ -167,7 +169,8 @@ def shown(value: object) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return ascii(value) if not _is_unicode(value) else repr(value if len(value) <= 40 else f"{value[:37]}...")
+            text = value if len(value) <= 40 else f"{value[:37]}..."
+            return repr(text) if _is_unicode(text) else ascii(text)
         case int() if value.bit_length() > 128:
             return f"a number of {value.bit_length()} bits"
         case int() | float():

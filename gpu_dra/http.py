@@ -37,9 +37,11 @@ class HttpServer:
         host, port = self._address.host or None, self._address.port
         try:
             await web.TCPSite(self._runner, host, port).start()
-        except OSError as problem:
+        except (OSError, UnicodeError) as problem:  # UnicodeError: the resolver cannot take the name at all
+            await self._runner.cleanup()
+            words = (problem.strerror if isinstance(problem, OSError) else None) or problem
             raise HostError(
-                f"cannot listen on {self._address.host}:{port}: {problem.strerror}; choose another --http-address"
+                f"cannot listen on {self._address.host}:{port}: {words}; choose another --http-address"
             ) from problem
         return self
 
@@ -49,7 +51,8 @@ class HttpServer:
     @property
     def port(self) -> int:
         """The port that it really has (0 lets the system choose)."""
-        return int(self._runner.addresses[0][1])
+        # Each address family has one of its own then, in any order; the pair is IPv4's.
+        return int(min(self._runner.addresses, key=len)[1])
 
 
 def _checked(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -23,6 +23,7 @@ from gpu_dra.errors import InputError
 T = TypeVar("T")
 
 _DNS_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_ADDRESS: Final = re.compile(r"(?:\[(?P<v6>[^\[\]]+)\]|(?P<host>[^\[\]:]*)):(?P<port>[0-9]{1,5})")
 _SWITCH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -157,10 +158,10 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> Address:
         """`HOST:PORT`, `:PORT` or `[v6]:PORT`; port 0 lets the system choose."""
-        host, colon, port = text.rpartition(":")
-        if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
+        match = _ADDRESS.fullmatch(text)
+        if match is None or int(match["port"]) > 65535:
             raise ValueError("this must be HOST:PORT or :PORT, with a port of at most 65535")
-        return cls(host.strip("[]"), int(port))
+        return cls(match["v6"] or match["host"] or "", int(match["port"]))
 
 
 class _UsageError(Exception):

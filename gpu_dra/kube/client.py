@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -127,7 +128,7 @@ class KubeClient:
         except NotFound:
             served: list[str] = []
         else:
-            served = [version["version"] for version in group.get("versions", [])]
+            served = _versions(group)
         version = api.best_version(served)
         if version is None:
             raise Unavailable(
@@ -146,26 +147,37 @@ class KubeClient:
         except (aiohttp.ClientError, TimeoutError, _NotTheApi) as problem:
             raise _unavailable(method, path, problem) from problem
 
-    def _request(
+    @asynccontextmanager
+    async def _request(
         self,
         method: str,
         path: str,
         params: Mapping[str, str] | None,
         body: JsonObject | None,
         limits: aiohttp.ClientTimeout,
-    ) -> _Request:
+    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """The response, its body not yet read; the server's refusals are raised as ApiError."""
         if self._session is None:
             raise RuntimeError("use the client inside `async with`")
-        return _Request(
-            self._session.request(
+        data = None if body is None else json.dumps(body, separators=(",", ":"))
+        may_retry = self._connection.token_file is not None
+        while True:
+            async with self._session.request(
                 method,
                 self._connection.server + path,
                 params=params,
-                data=None if body is None else json.dumps(body, separators=(",", ":")),
+                data=data,
                 headers=self._headers(body is not None),
                 timeout=limits,
-            )
-        )
+            ) as response:
+                if response.status == 401 and may_retry:
+                    # The token was rotated or its key was replaced: what the file says now may be valid.
+                    may_retry, self._token_read = False, float("-inf")
+                    continue
+                if response.status >= 400:
+                    raise await _refusal(response)
+                yield response
+                return
 
     def _headers(self, has_body: bool) -> dict[str, str]:  # noqa: FBT001
         headers = {"Accept": "application/json"}
@@ -188,26 +200,18 @@ class _NotTheApi(Exception):
     """What answered is no API server: a proxy's page, or half an answer."""
 
 
-class _Request:
-    """A response context that raises the server's refusals as ApiError."""
+async def _refusal(response: aiohttp.ClientResponse) -> ApiError:
+    try:
+        status = _object(await response.read())
+    except _NotTheApi:
+        status = {}
+    return _api_error(response.status, status, response.headers.get("Retry-After"))
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
 
-    async def __aenter__(self) -> aiohttp.ClientResponse:
-        response: aiohttp.ClientResponse = await self._inner.__aenter__()
-        if response.status >= 400:
-            text = await response.read()
-            await self._inner.__aexit__(None, None, None)
-            try:
-                status = _object(text)
-            except _NotTheApi:
-                status = {}
-            raise _api_error(response.status, status, response.headers.get("Retry-After"))
-        return response
-
-    async def __aexit__(self, *details: object) -> None:
-        await self._inner.__aexit__(*details)
+def _versions(group: JsonObject) -> list[str]:
+    versions = group.get("versions")
+    entries = [entry for entry in versions if isinstance(entry, dict)] if isinstance(versions, list) else []
+    return [version for entry in entries if isinstance(version := entry.get("version"), str)]
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -248,7 +252,7 @@ def _api_error(status: int, details: Mapping[str, Any], retry_after: str | None)
     message = str(details.get("message") or f"the API server answered {status}")
     seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
     kind = {404: NotFound, 409: Conflict}.get(status, ApiError)
-    return kind(status, str(details.get("reason", "")), message, seconds)
+    return kind(status, str(details.get("reason") or ""), message, seconds)
 
 
 def _unavailable(method: str, path: str, problem: Exception) -> Unavailable:
