@@ -50,7 +50,9 @@ def show(what: str, seconds: Sequence[float], claims: int = 1) -> None:
 class Agent:
     """The agent's process, and what the kernel says of it."""
 
-    def __init__(self, folder: Path, server: ApiServer, token: str) -> None:
+    def __init__(
+        self, folder: Path, server: ApiServer, token: str, *, pod_uid: str = "b", profile: str = "split-4x4"
+    ) -> None:
         account = folder / "account"
         account.mkdir(exist_ok=True)
         self._again = (folder, server, token)
@@ -59,8 +61,9 @@ class Agent:
         (account / "ca.crt").write_bytes(server.connection.ca_file.read_bytes())
         address = urlsplit(server.connection.server)
         self.root = folder / "kubelet"
+        self.socket = self.root / "plugins" / names.GPU_DRIVER / f"dra-{pod_uid}.sock"
         command = [
-            sys.executable, "-m", "node_agent", f"--node-name={NODE}", "--pod-uid=b", "--simulate=split-4x4",
+            sys.executable, "-m", "node_agent", f"--node-name={NODE}", f"--pod-uid={pod_uid}", f"--simulate={profile}",
             f"--kubelet-root={self.root}", f"--cdi-root={folder / 'cdi'}", f"--service-account-dir={account}",
             "--http-address=127.0.0.1:0",
         ]  # fmt: skip
@@ -68,22 +71,19 @@ class Agent:
             **os.environ,
             "KUBERNETES_SERVICE_HOST": str(address.hostname),
             "KUBERNETES_SERVICE_PORT": str(address.port),
+            "SSL_CERT_FILE": os.devnull,  # as in the image
         }
-        self.log = (folder / "agent.log").open("wb")
+        self.log = (folder / f"agent-{pod_uid}.log").open("wb")
         self.process = subprocess.Popen(command, env=env, stderr=self.log)
 
-    def again(self) -> Agent:
-        """Another process on the same folders."""
-        return Agent(*self._again)
+    def again(self, **different: str) -> Agent:
+        """Another process on the same folders; `different` is its pod_uid or profile."""
+        return Agent(*self._again, **different)
 
     async def answers(self) -> None:
         """Wait until the socket takes calls."""
         async with grpc.aio.insecure_channel(f"unix:{self.socket}") as channel:
             await asyncio.wait_for(channel.channel_ready(), 30)
-
-    @property
-    def socket(self) -> Path:
-        return self.root / "plugins" / names.GPU_DRIVER / "dra-b.sock"
 
     def cpu(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()

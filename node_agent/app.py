@@ -135,14 +135,15 @@ def _driver(
         metrics.claim(name, operation, seconds, ok=ok)
 
     store = KubeSlices(kube, version, name, settings.node_name)
+    plugin = KubeletPlugin(name, sockets, preparer, observe=observe)
     return Driver(
         name,
         found,
         files,
         sweep,
         preparer,
-        KubeletPlugin(name, sockets, preparer, observe=observe),
-        Publisher(lambda: wanted, store, on_published=on_published),
+        plugin,
+        Publisher(lambda: wanted, store, on_published=on_published, superseded=plugin.superseded),
         published,
     )
 

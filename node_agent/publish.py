@@ -25,10 +25,20 @@ RESYNC: Final = 600.0
 _FIRST_RETRY: Final = 0.2
 _LAST_RETRY: Final = 30.0
 _SETTLE: Final = 0.05
+_YIELD: Final = 3.0
+"""Seconds between two looks whether the younger agent is still there."""
+
+
+async def _never() -> bool:
+    return False
 
 
 class Publisher:
-    """Publishes one pool. `on_published` is called each time the stored slices are as they should be."""
+    """Publishes one pool. `on_published` is called each time the stored slices are as they should be.
+
+    While `superseded` says so it writes nothing: a younger agent of the node is at work, and where the two want different
+    slices each would undo the other's until the older one ends.
+    """
 
     def __init__(
         self,
@@ -36,11 +46,13 @@ class Publisher:
         store: SliceStore,
         *,
         on_published: Callable[[], None] = lambda: None,
+        superseded: Callable[[], Awaitable[bool]] = _never,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._wanted = wanted
         self._store = store
         self._on_published = on_published
+        self._superseded = superseded
         self._sleep = sleep
         # What the server made of a slice that it did not store as asked (it drops what it does not know).
         self._accepted: dict[str, tuple[ResourceSlice, ResourceSlice]] = {}
@@ -53,8 +65,16 @@ class Publisher:
     async def run(self) -> None:
         """Publish until cancelled. A failure is logged once a kind and tried again, later each time, with jitter."""
         delay, said = _FIRST_RETRY, ""
+        yielding = False
         while True:
             self._woken.clear()
+            if await self._superseded():
+                if not yielding:
+                    _log.info("a younger agent of this node publishes now", extra={"pool": self._wanted().name})
+                yielding = True
+                await self._sleep(_YIELD)
+                continue
+            yielding = False
             try:
                 writes = await self.reconcile()
             except GpuDraError as problem:

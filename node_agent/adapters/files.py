@@ -2,13 +2,16 @@
 
 Layout below a driver's folder: claims/<uid>.json (the reservation), held/<device> (a link that names the claim's file, so
 that finding a device's holder costs the same with one claim as with a thousand), set-aside/ (files that could not be
-read), lock. A link whose file is gone means nothing, so it needs no care in a crash.
+read), lock. A link whose file is gone means nothing. Every writer holds the lock of its claim or device, so a temporary
+file that is there while nobody holds the lock is what a crash left.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
+import logging
 import os
 import threading
 import time
@@ -17,16 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_dra.errors import ClaimError, GpuDraError, HostError, InputError
+from gpu_dra.errors import ClaimError, GpuDraError, HostError, InputError, Unavailable
 from gpu_dra.names import ClaimUid, DeviceName
 from node_agent import cdi, checkpoint
 from node_agent.adapters.locks import FileLocks
 from node_agent.checkpoint import PreparedClaim
 from node_agent.ports import DeviceHeld
 
+_log = logging.getLogger(__name__)
+
 _TEMPORARY: Final = ".tmp-"
-_LEFT_OVER_AGE: Final = 600.0
-"""Seconds after which a temporary file cannot be one that another agent is just writing."""
+_UNFINISHED: Final = ".new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,49 +60,48 @@ class ClaimFiles:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise HostError(f"cannot make the folder {problem.filename}: {problem.strerror}") from problem
-        # Ours first, then theirs: a claim is kept before its CDI file is written and dropped after it is removed, so a
-        # CDI file seen now that has no kept claim afterwards belongs to nobody, even with another agent at work.
-        orphans = {uid for path in _listing(self._cdi) if (uid := cdi.uid_of(self._driver, path.name)) is not None}
+        # Seen first: a claim is kept before its CDI file is written and dropped after it is removed, so a CDI file that
+        # has no kept claim afterwards belongs to nobody, even with another agent at work.
+        orphans = {uid for path in _listing(self._cdi) if (uid := self._uid_of_cdi(path.name)) is not None}
         claims: list[PreparedClaim] = []
         set_aside: list[str] = []
         for path in _listing(self._claims):
             if path.name.startswith(_TEMPORARY):
-                _remove_if_old(path)
+                orphans.add(ClaimUid(_final_name(path.name).removesuffix(".json")))
                 continue
             try:
-                claim = checkpoint.decode(path.read_bytes(), str(path))
-                if f"{claim.uid}.json" != path.name:
-                    raise InputError(str(path), [f"holds the claim {claim.uid}, which is not its name"])
+                claim = _read(path)
             except FileNotFoundError:
                 continue
             except (InputError, OSError) as problem:
                 set_aside.append(self._put_aside(path, problem))
                 continue
             claims.append(claim)
-            self._link(claim)
-        for path in _listing(self._cdi):
-            if path.name.startswith(f"{_TEMPORARY}{cdi.file_prefix(self._driver)}"):
-                _remove_if_old(path)
-        removed = [uid for uid in sorted(orphans) if not self._path(uid).exists()]
-        for uid in removed:
-            self._remove_cdi(uid)
+            self._link_again(claim)
+        for link in _listing(self._held):
+            if _is_left_over(link):
+                self._remove_link(link)
+        removed = [uid for uid in sorted(orphans) if cdi.is_safe_uid(uid) and self._remove_left_over(uid)]
         return Sweep(tuple(claims), tuple(set_aside), tuple(removed))
 
     def load(self, uid: ClaimUid) -> PreparedClaim | None:
         """The kept claim, or None. A file that cannot be read is set aside and counts as none."""
         path = self._path(uid)
         try:
-            return checkpoint.decode(path.read_bytes(), str(path))
+            return _read(path)
         except FileNotFoundError:
             return None
         except InputError as problem:
-            self._put_aside(path, problem)
+            _log.error(
+                "a state file cannot be read; its claim must be prepared again",
+                extra={"problem": self._put_aside(path, problem)},
+            )
             return None
         except OSError as problem:
             raise HostError(f"cannot read {path}: {problem.strerror}") from problem
 
     def commit(self, claim: PreparedClaim, spec: dict[str, Any], still_wanted: threading.Event) -> None:
-        """Reserve the claim's devices, keep the claim, write its CDI file: all of it or nothing.
+        """Reserve the claim's devices, keep the claim, write its CDI file: all of it or nothing (more than there was).
 
         DeviceHeld where another claim has one of the devices. `still_wanted` is looked at under the claim's lock: a
         Prepare that was overtaken by its own Unprepare leaves nothing.
@@ -110,21 +113,24 @@ class ClaimFiles:
                 holder = self._holder(device)
                 if holder is not None and holder.uid != claim.uid:
                     raise DeviceHeld(device, holder)
+            kept = self._path(claim.uid).exists()
             try:
                 self._link(claim)
                 write_whole(self._path(claim.uid), checkpoint.encode(claim))
                 self._write_cdi(claim.uid, spec)
             except GpuDraError:
                 # Undo in the order of Unprepare; the second failure must not hide the first.
-                self._drop(claim.uid, claim.reserved, quiet=True)
+                if not kept:
+                    self._drop(claim.uid, claim.reserved, quiet=True)
                 raise
 
     def restore(self, claim: PreparedClaim, spec: dict[str, Any]) -> None:
         """Keep and publish a kept claim again; does nothing where it has been released meanwhile."""
         with self._locks.hold(_lock_names(claim.uid, ())):
             if self._path(claim.uid).exists():
-                write_whole(self._path(claim.uid), checkpoint.encode(claim))
+                # The new boot id last: beside a CDI file with the numbers of an earlier boot it would vouch for them.
                 self._write_cdi(claim.uid, spec)
+                write_whole(self._path(claim.uid), checkpoint.encode(claim))
 
     def has_cdi(self, uid: ClaimUid) -> bool:
         return (self._cdi / cdi.file_name(self._driver, uid)).is_file()
@@ -135,7 +141,7 @@ class ClaimFiles:
         # A claim's devices never change, so the answer is still right under the locks.
         path = self._path(uid)
         try:
-            reserved = checkpoint.decode(path.read_bytes(), str(path)).reserved
+            reserved = _read(path).reserved
         except (InputError, OSError):
             # Unprepare must work from the uid alone; links to a file that is gone mean nothing anyway.
             reserved = ()
@@ -157,11 +163,9 @@ class ClaimFiles:
         target = self._target(uid)
         for device in reserved:
             link = self._held / device
-            try:
-                if str(link.readlink()) == target:
+            if _points_to(link, target):
+                with contextlib.suppress(OSError):
                     link.unlink()
-            except OSError:
-                continue
         return found
 
     def _holder(self, device: DeviceName) -> PreparedClaim | None:
@@ -171,15 +175,26 @@ class ClaimFiles:
             return None
         except OSError as problem:
             raise HostError(f"cannot read {self._held / device}: {problem.strerror}") from problem
-        return self.load(ClaimUid(target.name.removesuffix(".json")))
+        holder = self.load(ClaimUid(target.name.removesuffix(".json")))
+        # The link may be of an earlier allocation of that claim, if its file could not be read when it was released.
+        return holder if holder is not None and device in holder.reserved else None
+
+    def _link_again(self, claim: PreparedClaim) -> None:
+        target = self._target(claim.uid)
+        if all(_points_to(self._held / device, target) for device in claim.reserved):
+            return
+        with self._locks.hold(_lock_names(claim.uid, claim.reserved)):
+            # Another agent may have released it meanwhile, and given the device to somebody else.
+            if self._path(claim.uid).exists():
+                self._link(claim)
 
     def _link(self, claim: PreparedClaim) -> None:
         target = self._target(claim.uid)
         for device in claim.reserved:
             link = self._held / device
-            temporary = self._held / f"{_TEMPORARY}{claim.uid}-{device}"
+            temporary = _temporary(link)
             try:
-                if link.is_symlink() and str(link.readlink()) == target:
+                if _points_to(link, target):
                     continue
                 temporary.unlink(missing_ok=True)
                 temporary.symlink_to(target)
@@ -188,12 +203,31 @@ class ClaimFiles:
                 raise HostError(f"cannot reserve {device} in {self._held}: {problem.strerror}") from problem
 
     def _write_cdi(self, uid: ClaimUid, spec: dict[str, Any]) -> None:
-        # The folder is on tmpfs and may have been emptied since the start.
+        # The folder is on tmpfs and may have been emptied since the start. Nothing of it need outlive a power cut: the
+        # kept claim does, and from that the file is made again after each boot.
         path = self._cdi / cdi.file_name(self._driver, uid)
-        write_whole(path, json.dumps(spec, indent=1).encode() + b"\n", mode=0o644)
+        write_whole(path, json.dumps(spec, indent=1).encode() + b"\n", mode=0o644, durable=False)
 
-    def _remove_cdi(self, uid: ClaimUid) -> None:
-        _unlink(self._cdi / cdi.file_name(self._driver, uid))
+    def _remove_cdi(self, uid: ClaimUid) -> bool:
+        return _unlink(self._cdi / cdi.file_name(self._driver, uid))
+
+    def _remove_left_over(self, uid: ClaimUid) -> bool:
+        """Remove what a crash left of a claim; True where that was the CDI file of one that is not kept."""
+        # Where another agent is just at it, there is nothing to do, or the next start does it.
+        with contextlib.suppress(Unavailable), self._locks.hold(_lock_names(uid, ())):
+            _unlink(_temporary(self._path(uid)))
+            _unlink(_temporary(self._cdi / cdi.file_name(self._driver, uid)))
+            return not self._path(uid).exists() and self._remove_cdi(uid)
+        return False
+
+    def _remove_link(self, link: Path) -> None:
+        device = DeviceName(_final_name(link.name))
+        with contextlib.suppress(Unavailable), self._locks.hold([_device_lock(device)]):
+            if _is_left_over(link):
+                _unlink(link)
+
+    def _uid_of_cdi(self, name: str) -> ClaimUid | None:
+        return cdi.uid_of(self._driver, _final_name(name))
 
     def _path(self, uid: ClaimUid) -> Path:
         if not cdi.is_safe_uid(uid):
@@ -213,16 +247,48 @@ class ClaimFiles:
 
 
 def _lock_names(uid: ClaimUid, devices: Iterable[DeviceName]) -> list[str]:
-    return [f"claim {uid}", *(f"device {device}" for device in devices)]
+    return [f"claim {uid}", *(_device_lock(device) for device in devices)]
 
 
-def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file so that readers see the old one or the new one and a power cut leaves no half of it.
+def _device_lock(device: DeviceName) -> str:
+    return f"device {device}"
 
-    A temporary name in the same folder (one that no CDI reader takes for a specification), fsync, rename.
+
+def _read(path: Path) -> PreparedClaim:
+    claim = checkpoint.decode(path.read_bytes(), str(path))
+    if f"{claim.uid}.json" != path.name:
+        raise InputError(str(path), [f"holds the claim {claim.uid}, which is not its name"])
+    return claim
+
+
+def _points_to(link: Path, target: str) -> bool:
+    try:
+        return str(link.readlink()) == target
+    except OSError:
+        return False
+
+
+def _is_left_over(link: Path) -> bool:
+    return link.name.startswith(_TEMPORARY) or not link.exists()
+
+
+def _temporary(path: Path) -> Path:
+    # The suffix keeps readers of CDI folders from taking it for a specification.
+    return path.with_name(f"{_TEMPORARY}{path.name}{_UNFINISHED}")
+
+
+def _final_name(name: str) -> str:
+    return name.removeprefix(_TEMPORARY).removesuffix(_UNFINISHED)
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Write a file so that readers see the old one or the new one, never half of it.
+
+    A temporary name in the same folder, then a rename; the caller keeps other writers of the file away. A durable one
+    survives a power cut once this returns: its content is synced before the rename, its name after.
     HostError names the path and the reason; nothing is left over then.
     """
-    temporary = path.with_name(f"{_TEMPORARY}{path.name}.{os.getpid()}-{threading.get_ident()}")
+    temporary = _temporary(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
@@ -230,9 +296,12 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
                 os.fchmod(file.fileno(), mode)
+                if durable:
+                    os.fsync(file.fileno())
             temporary.rename(path)
+            if durable:
+                _sync_folder(path.parent)
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
@@ -243,6 +312,14 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
             errno.EACCES: "permission is denied; the agent must run as root",
         }.get(problem.errno or 0, problem.strerror)
         raise HostError(f"cannot write {path}: {hint}") from problem
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _listing(folder: Path) -> list[Path]:
@@ -261,11 +338,3 @@ def _unlink(path: Path) -> bool:
             return False
         raise HostError(f"cannot remove {path}: {problem.strerror}") from problem
     return True
-
-
-def _remove_if_old(path: Path) -> None:
-    try:
-        if time.time() - path.lstat().st_mtime > _LEFT_OVER_AGE:
-            path.unlink()
-    except OSError:
-        return

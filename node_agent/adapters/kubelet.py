@@ -100,6 +100,10 @@ class KubeletPlugin:
                     "cannot serve the kubelet, trying again", extra={"driver": self._driver, "problem": str(problem)}
                 )
 
+    async def superseded(self) -> bool:
+        """Whether another agent, started after this one, serves the driver on this node: a rolling update is under way."""
+        return await asyncio.to_thread(self._has_younger)
+
     async def stop(self) -> None:
         """Sign off first, so that no new claim comes, then let running calls end."""
         await self._close(self._registration)
@@ -196,6 +200,16 @@ class KubeletPlugin:
     async def _close(self, endpoint: _Endpoint | None) -> None:
         if endpoint is not None:
             await endpoint.close()
+
+    def _has_younger(self) -> bool:
+        own = Path(self._sockets.dra)
+        try:
+            born = own.lstat().st_mtime_ns
+            others = [path for path in own.parent.glob("dra-*.sock") if path != own and path.lstat().st_mtime_ns > born]
+        except OSError:
+            # Somebody clears the folder just now; the sockets come back, and then there is an answer.
+            return False
+        return any(_answers(path) for path in others)
 
     def _remove_left_over(self) -> None:
         """Sockets of agents that were killed; the kubelet would dial them for ever."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import tempfile
@@ -26,6 +27,7 @@ from node_agent.kubelet_api import (
     UnprepareResponse,
 )
 from tests.component.apiserver import ApiServer
+from tests.component.controllers import eventually
 
 pytestmark = pytest.mark.root
 
@@ -110,3 +112,31 @@ async def test_the_agent_from_registration_to_sigterm(
     await kube.get(path_of(version, "resourceslices", name=name))
     for number in range(len(claims)):
         await kube.delete(path_of(version, "resourceclaims", namespace="default", name=f"bench-{number}"))
+
+
+async def test_of_two_agents_the_younger_publishes_until_it_is_gone(
+    agent: Agent, api_server: ApiServer, kube: KubeClient
+) -> None:
+    path = path_of(api_server.resource_version, "resourceslices", name="bench-gpu.nvidia.com-00000")
+
+    async def devices_are(count: int) -> str:
+        async def look() -> bool:
+            return len((await kube.get(path))["spec"]["devices"]) == count
+
+        await eventually(look, f"the slice has {count} devices")
+        return str((await kube.get(path))["metadata"]["resourceVersion"])
+
+    await agent.answers()
+    await devices_are(8)
+    younger = agent.again(pod_uid="c", profile="l40s-4")
+    try:
+        await younger.answers()
+        settled = await devices_are(4)
+        # Long enough for many rounds of the two undoing each other, which is what this is about.
+        for _ in range(20):
+            await asyncio.sleep(0.05)
+            assert (await kube.get(path))["metadata"]["resourceVersion"] == settled
+    finally:
+        younger.process.kill()
+        younger.stop()
+    await devices_are(8)
