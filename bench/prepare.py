@@ -76,9 +76,9 @@ class Agent:
         self.log = (folder / f"agent-{pod_uid}.log").open("wb")
         self.process = subprocess.Popen(command, env=env, stderr=self.log)
 
-    def again(self, **different: str) -> Agent:
-        """Another process on the same folders; `different` is its pod_uid or profile."""
-        return Agent(*self._again, **different)
+    def again(self, *, pod_uid: str = "b", profile: str = "split-4x4") -> Agent:
+        """Another process on the same folders."""
+        return Agent(*self._again, pod_uid=pod_uid, profile=profile)
 
     async def answers(self) -> None:
         """Wait until the socket takes calls."""

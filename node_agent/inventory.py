@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gpu_dra import names
+from gpu_dra import names, topology
 from gpu_dra.device import Attribute, Device, Version
 from gpu_dra.names import DeviceName
-from node_agent import topology
 from node_agent.readings import DeviceNode, GpuReading, NicReading, NodeReading, pair
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")

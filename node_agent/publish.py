@@ -56,6 +56,7 @@ class Publisher:
         self._sleep = sleep
         # What the server made of a slice that it did not store as asked (it drops what it does not know).
         self._accepted: dict[str, tuple[ResourceSlice, ResourceSlice]] = {}
+        self._failed = ""
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -100,8 +101,11 @@ class Publisher:
         plan = slices.plan(wanted, {name: self._as_wanted(item) for name, item in stored.items()})
         for name in plan.delete:
             await self._store.delete(name)
-        for item in plan.write:
+        # What was refused goes first: while it is, the others of its pool are not written anew each time.
+        for item in sorted(plan.write, key=lambda item: item.name != self._failed):
+            self._failed = item.name
             self._remember(item, await self._store.write(item, exists=item.name in stored))
+        self._failed = ""
         return len(plan.delete) + len(plan.write)
 
     def _remember(self, asked: ResourceSlice, got: ResourceSlice) -> None:

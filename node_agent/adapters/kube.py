@@ -95,9 +95,12 @@ class KubeSlices:
         return resource_slice.decode(stored)
 
     async def delete(self, name: str) -> None:
-        """Delete the very object that `list` saw."""
+        """Delete the very object that `list` saw; nothing where it saw none."""
+        known = self._objects.pop(name, None)
+        if known is None:
+            return
         version = await self._version.get()
-        uid = self._objects.pop(name)["metadata"]["uid"]
+        uid = known["metadata"]["uid"]
         try:
             await self._kube.delete(path_of(version, "resourceslices", name=name), uid=uid)
         except NotFound:

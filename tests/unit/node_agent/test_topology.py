@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_dra import topology
 from gpu_dra.pci import PciAddress
-from node_agent import inventory, topology
+from node_agent import inventory
 from node_agent.readings import GpuReading, NodeReading, pair
 
 # Bonded NVLinks of each pair as `nvidia-smi topo -m` prints them (NV18 is 18), a dot where the path is PCIe.
