@@ -2,75 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gpu_dra.device import Device
 from gpu_dra.kube.client import ApiError
-from gpu_dra.names import DeviceName, PoolName
+from gpu_dra.names import PoolName
 from gpu_dra.resource_slice import Pool, ResourceSlice
-from node_agent.publish import Publisher
-from node_agent.slices import WantedPool
 from tests.fakes.slices import FakeSliceServer
 from tests.fakes.turns import until
-
-DRIVER, NODE, POOL = "gpu.nvidia.com", "n1", PoolName("n1/gpu")
-FIRST, SECOND = f"{NODE}-{DRIVER}-00000", f"{NODE}-{DRIVER}-00001"
-
-
-def pool(count: int, *extra: str, numa: int = 0) -> WantedPool:
-    """`count` devices, and some of other names."""
-    labels = [f"gpu-{number}" for number in range(count)] + list(extra)
-    devices = [Device(DeviceName(name), {"numa_node": numa, "model": "H100"}) for name in labels]
-    return WantedPool(DRIVER, NODE, POOL, tuple(devices))
-
-
-class Rig:
-    """A publisher whose pauses take no time; `pauses` are those that it asked for."""
-
-    def __init__(self, server: FakeSliceServer, wanted: WantedPool) -> None:
-        self.server = server
-        self.wanted = wanted
-        self.pauses: list[float] = []
-        self.published = 0
-        self.publisher = Publisher(
-            lambda: self.wanted, server.store(DRIVER, NODE), on_published=self._on_published, sleep=self._sleep
-        )
-
-    @property
-    def devices(self) -> list[Device]:
-        return [device for _, item in sorted(self.server.items.items()) for device in item.devices]
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        task = asyncio.create_task(self.publisher.run())
-        try:
-            yield
-            assert not task.done()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def until_published(self, times: int = 1) -> None:
-        await until(lambda: self.published >= times)
-
-    async def turns(self, count: int = 50) -> None:
-        """Let the publisher do what it wants to do."""
-        for _ in range(count):
-            await asyncio.sleep(0)
-
-    def _on_published(self) -> None:
-        self.published += 1
-
-    async def _sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        await asyncio.sleep(0)
+from tests.unit.node_agent.publish_rig import DRIVER, FIRST, NODE, POOL, SECOND, Rig, pool
 
 
 @pytest.fixture
@@ -231,5 +175,17 @@ async def test_whoever_is_quicker_is_put_right_the_next_time(rig: Rig) -> None:
     rig.server.meanwhile = [lambda: rig.server.put(theirs)]
     rig.wanted = pool(3)
     async with rig.running():
+        await rig.until_published()
+    assert rig.devices == list(rig.wanted.devices)
+
+
+async def test_an_agent_that_a_younger_one_has_superseded_writes_nothing_until_that_one_is_gone(rig: Rig) -> None:
+    rig.superseded = True
+    async with rig.running():
+        await until(lambda: len(rig.pauses) > 5)
+        rig.publisher.wake()
+        await rig.turns()
+        assert (rig.server.writes, rig.published) == ([], 0)
+        rig.superseded = False
         await rig.until_published()
     assert rig.devices == list(rig.wanted.devices)
