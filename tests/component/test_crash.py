@@ -23,7 +23,7 @@ RUNS = {
     "unprepare": Run("", "unprepare", "one"),
     "start after a reboot": Run("", "start", boot=2),
     "prepare in place of a claim that is gone": Run("", "prepare", "one", unknown=("two",)),
-    "start over what crashes left": Run("", "start"),
+    "start over a CDI file of no claim": Run("", "start"),
 }
 
 
@@ -42,7 +42,7 @@ async def make(name: str, folder: Path) -> None:
     await agent.prepare("two" if name == "prepare in place of a claim that is gone" else "one")
     if name == "prepare again":
         cdi_file(folder, "one").unlink()
-    if name == "start over what crashes left":
+    if name == "start over a CDI file of no claim":
         (folder / "state/claims/uid-of-one.json").unlink()
 
 
@@ -53,12 +53,23 @@ async def expected(folder: Path, boot: int) -> tuple[object, bytes]:
     return await agent.prepare("one"), cdi_file(folder, "one").read_bytes()
 
 
-async def recovers(crashed: Path, run: Run, answer: object, spec: bytes) -> None:
+def orphans(folder: Path) -> set[str]:
+    """Claims that have a CDI file and are not kept."""
+    return {
+        name
+        for name in ("one", "two")
+        if cdi_file(folder, name).exists() and not (folder / f"state/claims/uid-of-{name}.json").exists()
+    }
+
+
+async def recovers(before: Path, crashed: Path, run: Run, answer: object, spec: bytes) -> None:
     def copy(name: str) -> Path:
         return Path(shutil.copytree(crashed, crashed.with_name(f"{crashed.name}-{name}"), symlinks=True))
 
     for path in (crashed / "cdi").glob("*.json"):
         assert json.loads(path.read_bytes())["cdiVersion"], path
+    # Another agent may be running on, and only a start removes CDI files of no kept claim.
+    assert orphans(crashed) <= orphans(before)
 
     if (crashed / "cdi").is_dir():
         other = copy("other")
@@ -105,7 +116,7 @@ async def test_an_agent_that_is_killed_at_any_step_leaves_what_the_next_one_can_
         folder = Path(shutil.copytree(tmp_path / "before", tmp_path / str(number), symlinks=True))
         if crasher.run(Run(str(folder), run.action, run.claim, run.boot, run.unknown, number)):
             break
-        await recovers(folder, run, answer, spec)
+        await recovers(tmp_path / "before", folder, run, answer, spec)
     assert number > FEWEST
 
 
