@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and the claims kept in them.
+"""The claims kept in files, and their CDI files.
 
 Layout below a driver's folder: claims/<uid>.json (the reservation), held/<device> (a link that names the claim's file, so
 that finding a device's holder costs the same with one claim as with a thousand), set-aside/ (files that could not be
@@ -9,28 +9,24 @@ file that is there while nobody holds the lock is what a crash left.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gpu_dra.errors import ClaimError, GpuDraError, HostError, InputError, Unavailable
 from gpu_dra.names import ClaimUid, DeviceName
 from node_agent import cdi, checkpoint
 from node_agent.adapters.locks import FileLocks
+from node_agent.adapters.whole_files import final_name, is_temporary, listing, remove, temporary, write_whole
 from node_agent.checkpoint import PreparedClaim
 from node_agent.ports import DeviceHeld
 
 _log = logging.getLogger(__name__)
-
-_TEMPORARY: Final = ".tmp-"
-_UNFINISHED: Final = ".new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +58,12 @@ class ClaimFiles:
             raise HostError(f"cannot make the folder {problem.filename}: {problem.strerror}") from problem
         # Seen first: a claim is kept before its CDI file is written and dropped after it is removed, so a CDI file that
         # has no kept claim afterwards belongs to nobody, even with another agent at work.
-        orphans = {uid for path in _listing(self._cdi) if (uid := self._uid_of_cdi(path.name)) is not None}
+        orphans = {uid for path in listing(self._cdi) if (uid := self._uid_of_cdi(path.name)) is not None}
         claims: list[PreparedClaim] = []
         set_aside: list[str] = []
-        for path in _listing(self._claims):
-            if path.name.startswith(_TEMPORARY):
-                orphans.add(ClaimUid(_final_name(path.name).removesuffix(".json")))
+        for path in listing(self._claims):
+            if is_temporary(path):
+                orphans.add(ClaimUid(final_name(path.name).removesuffix(".json")))
                 continue
             try:
                 claim = _read(path)
@@ -78,7 +74,7 @@ class ClaimFiles:
                 continue
             claims.append(claim)
             self._link_again(claim)
-        for link in _listing(self._held):
+        for link in listing(self._held):
             if _is_left_over(link):
                 self._remove_link(link)
         removed = [uid for uid in sorted(orphans) if cdi.is_safe_uid(uid) and self._remove_left_over(uid)]
@@ -150,12 +146,12 @@ class ClaimFiles:
 
     def count(self) -> int:
         """How many claims are kept now."""
-        return sum(not path.name.startswith(_TEMPORARY) for path in _listing(self._claims))
+        return sum(not is_temporary(path) for path in listing(self._claims))
 
     def _drop(self, uid: ClaimUid, reserved: Iterable[DeviceName], *, quiet: bool) -> bool:
         try:
             self._remove_cdi(uid)
-            found = _unlink(self._path(uid))
+            found = remove(self._path(uid))
         except HostError:
             if quiet:
                 return False
@@ -192,13 +188,13 @@ class ClaimFiles:
         target = self._target(claim.uid)
         for device in claim.reserved:
             link = self._held / device
-            temporary = _temporary(link)
+            unfinished = temporary(link)
             try:
                 if _points_to(link, target):
                     continue
-                temporary.unlink(missing_ok=True)
-                temporary.symlink_to(target)
-                temporary.rename(link)
+                unfinished.unlink(missing_ok=True)
+                unfinished.symlink_to(target)
+                unfinished.rename(link)
             except OSError as problem:
                 raise HostError(f"cannot reserve {device} in {self._held}: {problem.strerror}") from problem
 
@@ -209,25 +205,25 @@ class ClaimFiles:
         write_whole(path, json.dumps(spec, indent=1).encode() + b"\n", mode=0o644, durable=False)
 
     def _remove_cdi(self, uid: ClaimUid) -> bool:
-        return _unlink(self._cdi / cdi.file_name(self._driver, uid))
+        return remove(self._cdi / cdi.file_name(self._driver, uid))
 
     def _remove_left_over(self, uid: ClaimUid) -> bool:
         """Remove what a crash left of a claim; True where that was the CDI file of one that is not kept."""
         # Where another agent is just at it, there is nothing to do, or the next start does it.
         with contextlib.suppress(Unavailable), self._locks.hold(_lock_names(uid, ())):
-            _unlink(_temporary(self._path(uid)))
-            _unlink(_temporary(self._cdi / cdi.file_name(self._driver, uid)))
+            remove(temporary(self._path(uid)))
+            remove(temporary(self._cdi / cdi.file_name(self._driver, uid)))
             return not self._path(uid).exists() and self._remove_cdi(uid)
         return False
 
     def _remove_link(self, link: Path) -> None:
-        device = DeviceName(_final_name(link.name))
+        device = DeviceName(final_name(link.name))
         with contextlib.suppress(Unavailable), self._locks.hold([_device_lock(device)]):
             if _is_left_over(link):
-                _unlink(link)
+                remove(link)
 
     def _uid_of_cdi(self, name: str) -> ClaimUid | None:
-        return cdi.uid_of(self._driver, _final_name(name))
+        return cdi.uid_of(self._driver, final_name(name))
 
     def _path(self, uid: ClaimUid) -> Path:
         if not cdi.is_safe_uid(uid):
@@ -269,72 +265,4 @@ def _points_to(link: Path, target: str) -> bool:
 
 
 def _is_left_over(link: Path) -> bool:
-    return link.name.startswith(_TEMPORARY) or not link.exists()
-
-
-def _temporary(path: Path) -> Path:
-    # The suffix keeps readers of CDI folders from taking it for a specification.
-    return path.with_name(f"{_TEMPORARY}{path.name}{_UNFINISHED}")
-
-
-def _final_name(name: str) -> str:
-    return name.removeprefix(_TEMPORARY).removesuffix(_UNFINISHED)
-
-
-def write_whole(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
-    """Write a file so that readers see the old one or the new one, never half of it.
-
-    A temporary name in the same folder, then a rename; the caller keeps other writers of the file away. A durable one
-    survives a power cut once this returns: its content is synced before the rename, its name after.
-    HostError names the path and the reason; nothing is left over then.
-    """
-    temporary = _temporary(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fchmod(file.fileno(), mode)
-                if durable:
-                    os.fsync(file.fileno())
-            temporary.rename(path)
-            if durable:
-                _sync_folder(path.parent)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as problem:
-        hint = {
-            errno.ENOSPC: "the disk is full; free some space",
-            errno.EROFS: "the file system is read-only; mount it read-write into the agent",
-            errno.EACCES: "permission is denied; the agent must run as root",
-        }.get(problem.errno or 0, problem.strerror)
-        raise HostError(f"cannot write {path}: {hint}") from problem
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _listing(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError as problem:
-        raise HostError(f"cannot list {folder}: {problem.strerror}") from problem
-
-
-def _unlink(path: Path) -> bool:
-    try:
-        path.unlink()
-    except OSError as problem:
-        # A read-only file system refuses even to remove what is not there.
-        if not os.path.lexists(path):
-            return False
-        raise HostError(f"cannot remove {path}: {problem.strerror}") from problem
-    return True
+    return is_temporary(link) or not link.exists()

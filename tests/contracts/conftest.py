@@ -1,4 +1,4 @@
-"""Fixtures of the contract tests; the API server is the one of the component tests."""
+"""Fixtures of the contract tests."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.component.conftest import api_server
 from tests.contracts.places import Folders, Memory, Place
-
-__all__ = ["api_server", "place"]
 
 
 @pytest.fixture(params=["files", "fake"])

@@ -1,15 +1,20 @@
-"""Fixtures of the component tests: real processes, sockets and files, and one real API server for the whole run."""
+"""What all tests share: one real API server for the whole run, and property tests that no slow machine fails."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
+import hypothesis
 import pytest
 
 from gpu_dra.kube.client import KubeClient
 from tests.component import apiserver
 from tests.component.apiserver import ApiServer
 from tests.needs import need
+
+# A busy machine says nothing about the code: no example has a deadline, and none is drawn too slowly.
+hypothesis.settings.register_profile("gpu-dra", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("gpu-dra")
 
 
 @pytest.fixture(scope="session")
