@@ -228,7 +228,7 @@ def brute_force(problem: list[Want[int, int]]) -> list[list[int]] | None:
     return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(wants())
 def test_the_search_finds_what_brute_force_finds(problem: list[Want[int, int]]) -> None:
     assert choose(problem) == brute_force(problem)

@@ -226,7 +226,7 @@ def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.builds(str.format, st.sampled_from(FORMS), inner, inner)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(TOKENS), max_size=12).map("".join))
 @example("\ud800")
 def test_no_text_gets_past_the_door_with_another_error(text: str) -> None:
@@ -234,7 +234,7 @@ def test_no_text_gets_past_the_door_with_another_error(text: str) -> None:
     judge_any(text)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.recursive(
         st.sampled_from(PIECES),

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_dra.errors import InputError
@@ -147,7 +147,6 @@ spoilt = st.dictionaries(st.sampled_from(sorted(KEPT)), values, min_size=1, max_
 
 
 @given(st.binary() | values.map(lambda value: json.dumps(value).encode()) | spoilt)
-@settings(deadline=None)
 def test_whatever_stands_in_the_file_it_is_a_claim_or_the_error_for_it(text: bytes) -> None:
     try:
         claim = checkpoint.decode(text, WHERE)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_dra.device import Attribute, Device, Version
@@ -182,7 +182,6 @@ some_nics = st.builds(
 
 
 @given(st.lists(some_gpus, max_size=4), st.lists(some_nics, max_size=4), words, st.integers(1, 4))
-@settings(deadline=None)
 def test_whatever_is_read_nothing_unknown_is_published(
     gpus: list[GpuReading], nics: list[NicReading], version: str | None, numa_nodes: int
 ) -> None:

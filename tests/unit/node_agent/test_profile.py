@@ -206,7 +206,7 @@ def almost_profiles(draw: st.DrawFn) -> object:
 
 
 @given(junk | almost_profiles())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_whatever_is_given_it_is_a_profile_or_the_error_for_it(data: object) -> None:
     try:
         read = profile.decode(data, "fleet.yaml")

@@ -96,7 +96,7 @@ marks = st.sampled_from(
 @example("&a [*a]")
 @example("gpus: &a [*a]")
 @example("[" * 5000)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_no_text_raises_anything_but_the_documented_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_text(text)

@@ -82,7 +82,6 @@ def pasts(draw: st.DrawFn) -> Past:
 
 
 @given(pasts(), pools)
-@settings(deadline=None)
 def test_what_is_stored_in_the_end_is_what_was_wanted(past: Past, wanted: WantedPool) -> None:
     after = published(wanted, past.stored)
     assert consumed(after) == wanted.devices
@@ -93,7 +92,6 @@ def test_what_is_stored_in_the_end_is_what_was_wanted(past: Past, wanted: Wanted
 
 
 @given(pasts(), pools)
-@settings(deadline=None)
 def test_a_consumer_sees_one_whole_pool_or_none_at_any_time(past: Past, wanted: WantedPool) -> None:
     whole = [None, *(one.devices for one in (*past.wanted, wanted))]
     for state in steps(wanted, past.stored):
@@ -101,7 +99,6 @@ def test_a_consumer_sees_one_whole_pool_or_none_at_any_time(past: Past, wanted: 
 
 
 @given(pasts(), pools)
-@settings(deadline=None)
 def test_the_generation_grows_unless_at_most_one_slice_changes_in_place(past: Past, wanted: WantedPool) -> None:
     made, before = plan(wanted, past.stored), generation(past.stored)
     after = {name: past.stored.get(name) for name in made.delete} | {item.name: item for item in made.write}
@@ -120,7 +117,7 @@ def test_the_generation_grows_unless_at_most_one_slice_changes_in_place(past: Pa
 
 
 @given(pasts(), pools)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_the_same_input_gives_the_same_plan_in_any_order(past: Past, wanted: WantedPool) -> None:
     backwards = dict(reversed(past.stored.items()))
     assert plan(wanted, backwards) == plan(replace(wanted), past.stored)

@@ -138,7 +138,7 @@ def all_to_all(group: tuple[str, ...], links: Links) -> bool:
 
 
 @given(boxes() | large_boxes())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_gpu_is_in_one_mesh_and_every_mesh_is_all_to_all(box: tuple[list[str], Links]) -> None:
     gpus, links = box
     groups = topology.meshes(gpus, links)
@@ -160,7 +160,7 @@ def partitions(items: list[str]) -> Iterator[list[tuple[str, ...]]]:
 
 
 @given(boxes(least=1, most=6))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_no_other_partition_is_better(box: tuple[list[str], Links]) -> None:
     gpus, links = box
 
@@ -174,7 +174,7 @@ def test_no_other_partition_is_better(box: tuple[list[str], Links]) -> None:
 
 
 @given(boxes())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_neither_the_order_nor_the_direction_of_links_matters(box: tuple[list[str], Links]) -> None:
     gpus, links = box
     reversed_links = {(b, a): count for (a, b), count in reversed(links.items())}
@@ -182,7 +182,7 @@ def test_neither_the_order_nor_the_direction_of_links_matters(box: tuple[list[st
 
 
 @given(st.data(), boxes(least=1))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_mesh_ids_go_by_the_lowest_pci_address_whatever_the_order_of_enumeration(
     data: st.DataObject, box: tuple[list[str], Links]
 ) -> None:
