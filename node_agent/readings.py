@@ -22,6 +22,27 @@ class DeviceNode:
 
 
 @dataclass(frozen=True, slots=True)
+class MigReading:
+    """One MIG device: a compute instance of a GPU instance. Memory in bytes; engines are counts."""
+
+    uuid: str
+    index: int
+    """Among the MIG devices of its GPU."""
+    profile: str
+    """As nvidia-smi names it: 1g.10gb, 1c.3g.40gb, 1g.10gb+me."""
+    gpu_instance: int
+    compute_instance: int
+    nodes: tuple[DeviceNode, ...] = ()
+    memory_bytes: int | None = None
+    multiprocessors: int | None = None
+    copy_engines: int | None = None
+    decoders: int | None = None
+    encoders: int | None = None
+    jpeg_engines: int | None = None
+    ofa_engines: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuReading:
     """One GPU as the driver and sysfs show it. Memory in bytes; `numa_node` is -1 where sysfs says so."""
 
@@ -39,6 +60,12 @@ class GpuReading:
     numa_node: int | None = None
     mig_capable: bool | None = None
     nvlink_version: int | None = None
+    pcie_path: tuple[str, ...] = ()
+    """Addresses of the PCIe bridges above it, the root port first."""
+    module_id: int | None = None
+    fabric_clique_id: str | None = None
+    mig_enabled: bool | None = None
+    migs: tuple[MigReading, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +81,7 @@ class NicReading:
     model: str | None = None
     pcie_root: str | None = None
     numa_node: int | None = None
+    pcie_path: tuple[str, ...] = ()
 
 
 LinkCounts = Mapping[tuple[str, str], int]
@@ -75,6 +103,8 @@ class NodeReading:
     cuda_driver_version: str | None = None
     numa_nodes: int = 1
     reason: str | None = None
+    problems: tuple[str, ...] = ()
+    """Devices that are there and left out, each in a sentence that names it and says why."""
 
 
 def pair(first: str, second: str) -> tuple[str, str]:
