@@ -193,7 +193,9 @@ def _serve(
     wants: list[Want[DeviceId, _Value]] = []
     for part in parts:
         free = [item for item in matching[part] if part.request.admin_access or item.id not in taken]
-        short = _short(part, matching[part], free)
+        tainted = [item for item in free if any(taint.keeps_away for taint in item.device.taints)]
+        free = [item for item in free if item not in tainted]
+        short = _short(part, matching[part], free, len(tainted))
         if short:
             return short
         applied = _constraints(claims, part)
@@ -218,18 +220,19 @@ def _serve(
     return tuple(tuple(result) for result in results)
 
 
-def _short(part: _Part, matching: Sequence[_Published], free: Sequence[_Published]) -> str:
+def _short(part: _Part, matching: Sequence[_Published], free: Sequence[_Published], tainted: int) -> str:
     """Why a request cannot be served whatever the others get; empty where it can."""
     request = part.request
     asks = f"request {part.name} asks for {'all' if request.count is None else request.count} of {request.device_class}"
     if not matching:
         return f"{asks}, and no device here matches the class and the request's selectors"
+    marked = f" ({tainted} tainted)" if tainted else ""
     if request.count is None:
         used = len(matching) - len(free)
-        return f"{asks}, and {used} of {len(matching)} that match are in use" if used else ""
+        return f"{asks}, and {used} of {len(matching)} that match are in use{marked}" if used else ""
     if len(free) >= request.count:
         return ""
-    return f"{asks}, and of {len(matching)} that match {len(free)} are free"
+    return f"{asks}, and of {len(matching)} that match {len(free)} are free{marked}"
 
 
 def _apart(claims: Sequence[ResourceClaim], parts: Sequence[_Part], wants: Sequence[Want[DeviceId, _Value]]) -> str:

@@ -44,9 +44,29 @@ Attribute = str | int | bool | Version
 
 
 @dataclass(frozen=True, slots=True)
+class Taint:
+    """Why a device should not be given to new claims. `since` is RFC 3339 and the server's to fill in."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+    since: str | None = None
+
+    def same_as(self, other: Taint) -> bool:
+        """Whether they differ in nothing but their age."""
+        return (self.key, self.value, self.effect) == (other.key, other.value, other.effect)
+
+    @property
+    def keeps_away(self) -> bool:
+        """Whether new claims that do not tolerate it get another device."""
+        return self.effect in ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One entry of a ResourceSlice. Attribute names are bare or qualified; capacities are exact amounts in base units."""
 
     name: DeviceName
     attributes: Mapping[str, Attribute] = field(default_factory=lambda: MappingProxyType({}))
     capacity: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    taints: tuple[Taint, ...] = ()

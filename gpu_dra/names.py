@@ -20,6 +20,9 @@ PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
 NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
 DRANET_NUMA_NODE: Final = "dra.net/numaNode"
 
+DOUBT_TAINT: Final = f"{API_GROUP}/doubt"
+"""The taint of a device that may not work; its value is a word that says why."""
+
 MAX_ATTRIBUTES: Final = 32
 """Attributes and capacities together, a device (API limit)."""
 MAX_STRING: Final = 64

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_dra import quantity
 from gpu_dra.api import JsonObject, to_version
-from gpu_dra.device import Attribute, Device, Version
+from gpu_dra.device import Attribute, Device, Taint, Version
 from gpu_dra.names import RESOURCE_GROUP, DeviceName, PoolName
 
 
@@ -73,7 +73,14 @@ def _encode_device(device: Device) -> JsonObject:
         encoded["attributes"] = {name: _encode_attribute(value) for name, value in device.attributes.items()}
     if device.capacity:
         encoded["capacity"] = {name: {"value": quantity.format_bytes(n)} for name, n in device.capacity.items()}
+    if device.taints:
+        encoded["taints"] = [_encode_taint(taint) for taint in device.taints]
     return encoded
+
+
+def _encode_taint(taint: Taint) -> JsonObject:
+    encoded = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.since}
+    return {name: value for name, value in encoded.items() if value}
 
 
 def _encode_attribute(value: Attribute) -> JsonObject:
@@ -94,6 +101,10 @@ def _decode_device(device: Mapping[str, Any]) -> Device:
         DeviceName(device["name"]),
         {name: value for name, value in attributes.items() if value is not None},
         {name: int(quantity.parse(str(value["value"]))) for name, value in (device.get("capacity") or {}).items()},
+        tuple(
+            Taint(taint["key"], taint.get("value", ""), taint["effect"], taint.get("timeAdded"))
+            for taint in device.get("taints") or []
+        ),
     )
 
 

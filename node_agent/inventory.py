@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
 from gpu_dra import names, topology
-from gpu_dra.device import Attribute, Device, Version
+from gpu_dra.device import Attribute, Device, Taint, Version
 from gpu_dra.names import DeviceName
-from node_agent.readings import DeviceNode, GpuReading, NicReading, NodeReading, pair
+from node_agent.readings import DeviceNode, GpuReading, MigReading, NicReading, NodeReading, pair
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -58,26 +59,35 @@ class Inventory:
 
 
 def gpus(reading: NodeReading) -> Inventory:
-    """The GPUs, mesh by mesh in order of PCI address."""
+    """The GPUs, mesh by mesh in order of PCI address, then the MIG devices. A GPU in MIG mode is offered as those only."""
     items: dict[DeviceName, Item] = {}
-    problems: list[str] = []
+    problems = list(reading.problems)
     by_uuid: dict[str, GpuReading] = {}
     for gpu in sorted(reading.gpus, key=lambda gpu: gpu.pci):
         first = by_uuid.setdefault(gpu.uuid, gpu)
         if first is not gpu:
             problems.append(f"GPU {gpu.pci} is left out: GPU {first.pci} has its UUID {gpu.uuid!r} already")
-    groups = topology.meshes(list(by_uuid), reading.links)
+    whole = [uuid for uuid, gpu in by_uuid.items() if not gpu.mig_enabled]
+    groups = topology.meshes(whole, reading.links)
     for number, group in enumerate(groups):
         for uuid in group:
             gpu = by_uuid[uuid]
             mesh: dict[str, Attribute] = {"nvlink_mesh_id": f"mesh-{number}", "nvlink_mesh_size": len(group)}
-            attributes: dict[str, Attribute | None] = {
-                **_gpu_attributes(gpu, reading),
+            attributes = {
+                "type": "gpu",
+                "uuid": gpu.uuid,
                 **mesh,
-                **_link_attributes(gpu, reading),
+                **_board_attributes(gpu, reading),
+                **_own_attributes(gpu, reading),
             }
             capacity = {} if gpu.memory_bytes is None else {"memory": gpu.memory_bytes}
-            _add(items, problems, gpu_name(gpu.uuid), f"GPU {gpu.pci}", attributes, capacity, gpu.nodes)
+            _add(items, problems, gpu_name(gpu.uuid), f"GPU {gpu.pci}", attributes, capacity, gpu.nodes, _taints(gpu))
+    for gpu in by_uuid.values():
+        for mig in gpu.migs if gpu.mig_enabled else ():
+            attributes = {**_mig_attributes(mig, gpu), **_board_attributes(gpu, reading)}
+            where = f"MIG device {mig.index} of GPU {gpu.pci}"
+            nodes = (*gpu.nodes, *mig.nodes)
+            _add(items, problems, gpu_name(mig.uuid), where, attributes, _mig_capacity(mig), nodes, _taints(gpu))
     return Inventory(MappingProxyType(items), reading.gpu_common_nodes, tuple(problems), reading.reason)
 
 
@@ -116,6 +126,7 @@ def _add(
     attributes: Mapping[str, Attribute | None],
     capacity: Mapping[str, int],
     nodes: Sequence[DeviceNode],
+    taints: tuple[Taint, ...] = (),
 ) -> None:
     if _LABEL.fullmatch(name) is None:
         problems.append(f"{where} is left out: {name!r} cannot be a device name (a DNS label of at most 63 characters)")
@@ -124,13 +135,20 @@ def _add(
         problems.append(f"{where} is left out: another device has its name {name!r} already")
         return
     kept = {key: clean for key, value in attributes.items() if (clean := _clean(value)) is not None}
-    items[name] = Item(Device(name, MappingProxyType(kept), MappingProxyType(dict(capacity))), tuple(nodes))
+    # The API server refuses a slice for one device with too many; the first ones are the most telling.
+    kept = dict(islice(kept.items(), names.MAX_ATTRIBUTES - len(capacity)))
+    device = Device(name, MappingProxyType(kept), MappingProxyType(dict(capacity)), taints)
+    items[name] = Item(device, tuple(nodes))
 
 
-def _gpu_attributes(gpu: GpuReading, reading: NodeReading) -> dict[str, Attribute | None]:
+def _taints(gpu: GpuReading) -> tuple[Taint, ...]:
+    return () if gpu.doubt is None else (Taint(names.DOUBT_TAINT, gpu.doubt),)
+
+
+def _board_attributes(gpu: GpuReading, reading: NodeReading) -> dict[str, Attribute | None]:
+    """What a GPU and its MIG devices have in common, the most telling first."""
     return {
-        "type": "gpu",
-        "uuid": gpu.uuid,
+        **_place(gpu, reading),
         "model": model_of(gpu.product_name),
         "productName": gpu.product_name,
         "brand": gpu.brand,
@@ -138,18 +156,39 @@ def _gpu_attributes(gpu: GpuReading, reading: NodeReading) -> dict[str, Attribut
         "cudaComputeCapability": _version(gpu.compute_capability),
         "driverVersion": _version(reading.driver_version),
         "cudaDriverVersion": _version(reading.cuda_driver_version),
-        "index": gpu.index,
-        "minor": gpu.minor,
         "pci_bus_id": str(gpu.pci),
-        "mig_capable": gpu.mig_capable,
-        **_place(gpu, reading),
     }
 
 
-def _link_attributes(gpu: GpuReading, reading: NodeReading) -> dict[str, Attribute | None]:
+def _own_attributes(gpu: GpuReading, reading: NodeReading) -> dict[str, Attribute | None]:
+    """What only a whole GPU has."""
     joined = [reading.links.get(pair(gpu.uuid, other.uuid), 0) for other in reading.gpus if other.uuid != gpu.uuid]
     # Through a switch every link reaches every peer, so the links of a GPU are those of its best pair, not their sum.
-    return {"nvlink_links": max(joined, default=0), "nvlink_version": gpu.nvlink_version if any(joined) else None}
+    return {
+        "nvlink_links": max(joined, default=0),
+        "nvlink_version": gpu.nvlink_version if any(joined) else None,
+        "fabric_clique_id": gpu.fabric_clique_id,
+        "index": gpu.index,
+        "minor": gpu.minor,
+        "mig_capable": gpu.mig_capable,
+    }
+
+
+def _mig_attributes(mig: MigReading, gpu: GpuReading) -> dict[str, Attribute | None]:
+    return {"type": "mig", "uuid": mig.uuid, "parentUUID": gpu.uuid, "profile": mig.profile, "index": mig.index}
+
+
+def _mig_capacity(mig: MigReading) -> dict[str, int]:
+    amounts = {
+        "memory": mig.memory_bytes,
+        "multiprocessors": mig.multiprocessors,
+        "copyEngines": mig.copy_engines,
+        "decoders": mig.decoders,
+        "encoders": mig.encoders,
+        "jpegEngines": mig.jpeg_engines,
+        "ofaEngines": mig.ofa_engines,
+    }
+    return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
 def _nic_attributes(nic: NicReading, reading: NodeReading) -> dict[str, Attribute | None]:

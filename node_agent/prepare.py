@@ -163,9 +163,12 @@ class Preparer:
             )
         item = self._inventory().items.get(result.device)
         if item is None:
+            found = self._inventory()
             raise ClaimError(
                 f"claim {claim.reference}: device {result.device} of request {result.request} is not on this node;"
-                f" {self._node.pool} has {_names(self._inventory())}. Delete the claim's pod, so that it is scheduled anew"
+                f" {self._node.pool} has {_names(found)}."
+                # With a reason they may all come back, and kubelet asks again by itself.
+                + ("" if found.reason else " Delete the claim's pod, so that it is scheduled anew")
             )
         return item
 

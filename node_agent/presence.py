@@ -1,8 +1,8 @@
 """A GPU that disappears for a moment is still there: a reset on the PCI bus takes it away for some 200 ms. Pure.
 
 What is missing in a fresh reading but was there before counts as present for a grace period, in the state in which it was
-last seen, links included. So the pool does not flap, and the other GPUs keep their meshes. A GPU that is there under
-another UUID is another GPU: nobody inherits a name.
+last seen, links included, and in doubt. So the pool does not flap, and the other GPUs keep their meshes. A GPU that is
+there under another UUID is another GPU: nobody inherits a name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def settle(before: Presence | None, fresh: NodeReading, now: float, grace: float
     for gpu in before.reading.gpus:
         since = before.missing_since.get(gpu.uuid, now)
         if gpu.uuid not in seen and gpu.pci not in places and now - since < grace:
-            kept.append(gpu)
+            kept.append(replace(gpu, doubt="missing"))
             missing[gpu.uuid] = since
     if not kept:
         return Presence(fresh)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gpu_dra.errors import GpuDraError
@@ -57,6 +58,7 @@ class Publisher:
         # What the server made of a slice that it did not store as asked (it drops what it does not know).
         self._accepted: dict[str, tuple[ResourceSlice, ResourceSlice]] = {}
         self._failed = ""
+        self._drops_taints = False
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -97,6 +99,8 @@ class Publisher:
     async def reconcile(self) -> int:
         """Make the stored slices right once; returns the number of writes."""
         wanted = self._wanted()
+        if self._drops_taints:
+            wanted = wanted.without_tainted()
         stored = await self._store.list()
         plan = slices.plan(wanted, {name: self._as_wanted(item) for name, item in stored.items()})
         for name in plan.delete:
@@ -106,10 +110,12 @@ class Publisher:
             self._failed = item.name
             self._remember(item, await self._store.write(item, exists=item.name in stored))
         self._failed = ""
-        return len(plan.delete) + len(plan.write)
+        writes = len(plan.delete) + len(plan.write)
+        # Without its taint a device would be given out: better to offer it no longer.
+        return writes + await self.reconcile() if self._lost_taints(plan.write) else writes
 
     def _remember(self, asked: ResourceSlice, got: ResourceSlice) -> None:
-        if got == asked:
+        if _without_age(got) == _without_age(asked):
             self._accepted.pop(asked.name, None)
             return
         known = self._accepted.get(asked.name)
@@ -119,6 +125,16 @@ class Publisher:
                 "the API server stored a slice other than asked; it drops fields that its version or gates do not know",
                 extra={"slice": asked.name, "dropped": ", ".join(_differences(asked, got))},
             )
+
+    def _lost_taints(self, asked: Sequence[ResourceSlice]) -> bool:
+        """Whether it turned out just now that the server does not keep taints."""
+        if self._drops_taints:
+            return False
+        for item in asked:
+            got = self._accepted.get(item.name, (item, item))[1]
+            kept = any(device.taints for device in got.devices)
+            self._drops_taints |= any(device.taints for device in item.devices) and not kept
+        return self._drops_taints
 
     def _as_wanted(self, stored: ResourceSlice) -> ResourceSlice:
         asked, got = self._accepted.get(stored.name, (None, None))
@@ -141,6 +157,16 @@ class Publisher:
                 raise problem
 
 
+def _without_age(item: ResourceSlice) -> ResourceSlice:
+    """The slice with taints as we ask for them: when they came is the server's to say."""
+    if not any(device.taints for device in item.devices):
+        return item
+    devices = tuple(
+        replace(device, taints=tuple(replace(taint, since=None) for taint in device.taints)) for device in item.devices
+    )
+    return replace(item, devices=devices)
+
+
 def _differences(asked: ResourceSlice, got: ResourceSlice) -> list[str]:
     found = {device.name: device for device in got.devices}
     lost: set[str] = set()
@@ -150,5 +176,7 @@ def _differences(asked: ResourceSlice, got: ResourceSlice) -> list[str]:
             lost.add(f"device {device.name}")
             continue
         lost.update(name for name, value in device.attributes.items() if other.attributes.get(name) != value)
+        if device.taints and not other.taints:
+            lost.add("taints")
         lost.update(f"capacity {name}" for name, value in device.capacity.items() if other.capacity.get(name) != value)
     return sorted(lost) or ["the order or number of devices, or the pool"]

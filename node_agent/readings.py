@@ -65,6 +65,8 @@ class GpuReading:
     module_id: int | None = None
     fabric_clique_id: str | None = None
     mig_enabled: bool | None = None
+    doubt: str | None = None
+    """In a word why it may not work though it counts as there: missing (for a moment), silent (NVML does not answer), lost."""
     migs: tuple[MigReading, ...] = ()
 
 

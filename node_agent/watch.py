@@ -40,22 +40,22 @@ class Watch:
         self._presence: Presence | None = None
 
     async def look(self) -> NodeReading:
-        """Read once, and tell `changed` where the outcome differs from the last."""
+        """Read once, and tell `changed` where the outcome differs from the last, or is the first."""
         before = self._presence
         self._presence = presence.settle(before, await self._read(), self._clock())
         reading = self._presence.reading
         for uuid in set(self._presence.missing_since) - set(before.missing_since if before else ()):
             _log.warning("a GPU is not seen any more", extra={"uuid": uuid, "grace": presence.GRACE})
-        if before is not None and before.reading != reading:
-            self._tell(before.reading, reading)
+        if before is None or before.reading != reading:
+            self._tell(before.reading if before else NodeReading(), reading)
             self._changed(reading)
         return reading
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self._wait()
             await self.look()
+            await self._wait()
 
     async def _wait(self) -> None:
         again = self._presence.look_again_at() if self._presence else None

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from gpu_dra.device import Taint
 from gpu_dra.errors import Unavailable
 from gpu_dra.kube.client import ApiError, Conflict, NotFound
 from gpu_dra.resource_slice import ResourceSlice
@@ -23,7 +24,10 @@ class Stored:
 
 
 class FakeSliceServer:
-    """What is stored, for all drivers and nodes. `drops` are attributes that it does not know; `away` fails every call."""
+    """What is stored, for all drivers and nodes. `drops` are attributes (or `taints`) that it does not know.
+
+    `away` fails every call.
+    """
 
     def __init__(self, *, drops: Iterable[str] = ()) -> None:
         self.drops = set(drops)
@@ -61,11 +65,17 @@ class FakeSliceServer:
     def kept(self, item: ResourceSlice) -> ResourceSlice:
         devices = (
             replace(
-                device, attributes={name: value for name, value in device.attributes.items() if name not in self.drops}
+                device,
+                attributes={name: value for name, value in device.attributes.items() if name not in self.drops},
+                taints=() if "taints" in self.drops else tuple(map(_dated, device.taints)),
             )
             for device in item.devices
         )
         return replace(item, devices=tuple(devices))
+
+
+def _dated(taint: Taint) -> Taint:
+    return taint if taint.since else replace(taint, since="2026-01-02T03:04:05Z")
 
 
 class FakeSlices:

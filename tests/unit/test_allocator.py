@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpu_dra import resource_claim, selectors
 from gpu_dra.allocator import Allocation, DeviceId, Refusal, allocate
 from gpu_dra.api import JsonObject
-from gpu_dra.device import Attribute, Device
+from gpu_dra.device import Attribute, Device, Taint
 from gpu_dra.device_class import DeviceClass, selector
 from gpu_dra.errors import InputError
 from gpu_dra.names import DeviceName, PoolName
@@ -240,3 +240,18 @@ def test_the_search_gives_up_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
         choose([Want(tuple(Candidate(n) for n in range(5)), 5)])
     assert isinstance(found := give(claim([exactly("gpus", count=3)])), Refusal)
     assert "given up" in found.reasons["a"]
+
+
+@pytest.mark.parametrize(("effect", "given"), [("NoSchedule", "gpu-1"), ("NoExecute", "gpu-1"), ("None", "gpu-0")])
+def test_a_tainted_device_is_passed_over(effect: str, given: str) -> None:
+    sick = replace(gpu(0, 0), taints=(Taint("gpu-dra.io/doubt", "lost", effect),))
+    found = allocate([claim([exactly("r")])], [pool(GPU, [sick, gpu(1, 0)])], CLASSES, (), selectors.matches)
+    assert names(found) == [[given]]
+
+
+def test_a_refusal_tells_of_taints() -> None:
+    sick = replace(gpu(0, 0), taints=(Taint("gpu-dra.io/doubt", "lost"),))
+    for request in (exactly("r", count=2), exactly("r", allocationMode="All")):
+        found = allocate([claim([request])], [pool(GPU, [sick, gpu(1, 0)])], CLASSES, (), selectors.matches)
+        assert isinstance(found, Refusal)
+        assert "(1 tainted)" in str(found)

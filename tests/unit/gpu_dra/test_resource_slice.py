@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_dra.api import VERSIONS, to_version
-from gpu_dra.device import Device, Version
+from gpu_dra.device import Device, Taint, Version
 from gpu_dra.names import DeviceName, PoolName
 from gpu_dra.resource_slice import Pool, ResourceSlice, decode, encode
 
@@ -85,10 +86,20 @@ def test_what_this_model_has_no_place_for_is_left_out() -> None:
         "name": "gpu-0",
         "attributes": {"list": {"strings": ["a"]}, "index": {"int": 2}},
         "capacity": {"memory": {"value": "1Gi", "requestPolicy": {"default": "1Gi"}}},
-        "taints": [{"key": "k", "effect": "NoSchedule"}],
     }
     read = decode(wire(devices=[device], sharedCounters=[]))
     assert read.devices == (Device(DeviceName("gpu-0"), {"index": 2}, {"memory": 1 << 30}),)
+
+
+def test_a_taint_keeps_its_age_and_says_no_more_than_it_has() -> None:
+    sick = Device(DeviceName("gpu-0"), taints=(Taint("k", "v", "NoExecute", "2026-01-02T03:04:05Z"), Taint("other")))
+    item = replace(SLICE, devices=(sick,))
+    body = encode(item)
+    assert body["spec"]["devices"][0]["taints"] == [
+        {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"},
+        {"key": "other", "effect": "NoSchedule"},
+    ]
+    assert decode(body) == item
 
 
 @pytest.mark.parametrize("value", ["1Gi", "1073741824", 1073741824, "1048576Ki"])

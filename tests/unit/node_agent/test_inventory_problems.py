@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_dra.device import Taint
+from gpu_dra.names import DeviceName
 from gpu_dra.pci import PciAddress
 from node_agent import inventory
-from node_agent.readings import DeviceNode, GpuReading, NicReading, NodeReading
+from node_agent.readings import DeviceNode, GpuReading, MigReading, NicReading, NodeReading
 
 GPU = GpuReading("GPU-1", 0, 0, "NVIDIA L40S", PciAddress(0, 6, 0), (DeviceNode("/dev/nvidia0", 195, 0),))
 OTHER = replace(GPU, uuid="GPU-2", pci=PciAddress(0, 7, 0))
@@ -76,3 +78,38 @@ def test_an_item_carries_the_device_nodes_of_its_card_and_those_that_go_with_any
 )
 def test_models_as_people_write_them(printed: str, model: str) -> None:
     assert inventory.model_of(printed) == model
+
+
+@pytest.mark.parametrize("doubt", ["missing", "silent", "lost"])
+def test_a_gpu_in_doubt_stays_with_a_taint(doubt: str) -> None:
+    found = inventory.gpus(NodeReading(gpus=(replace(GPU, doubt=doubt), OTHER)))
+    assert [device.taints for device in found.devices] == [(Taint("gpu-dra.io/doubt", doubt, "NoSchedule"),), ()]
+
+
+def test_what_the_backend_left_out_is_told() -> None:
+    assert inventory.gpus(NodeReading(problems=("GPU 0000:06:00.0 is left out: it is lost",))).problems == (
+        "GPU 0000:06:00.0 is left out: it is lost",
+    )
+
+
+MIG = MigReading("MIG-1", 0, "1g.10gb", 7, 0, (DeviceNode("/dev/nvidia-caps/nvidia-cap66", 236, 66),), 10 << 30, 16)
+
+
+def test_a_gpu_in_mig_mode_is_offered_as_its_mig_devices_only() -> None:
+    found = inventory.gpus(NodeReading(gpus=(replace(GPU, mig_enabled=True, numa_node=1, migs=(MIG,)), OTHER)))
+    assert list(found.items) == ["gpu-2", "mig-1"]
+    mig = found.items[DeviceName("mig-1")]
+    assert mig.device.attributes["parentUUID"] == "GPU-1"
+    assert mig.device.attributes["profile"] == "1g.10gb"
+    assert mig.device.attributes["numa_node"] == 1
+    assert not {name for name in mig.device.attributes if "nvlink" in name}
+    assert mig.device.capacity == {"memory": 10 << 30, "multiprocessors": 16}
+    assert [node.path for node in mig.nodes] == ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap66"]
+
+
+def test_a_gpu_in_mig_mode_is_in_nobodys_mesh() -> None:
+    links = {("GPU-1", "GPU-2"): 18}
+    both = inventory.gpus(NodeReading(gpus=(GPU, OTHER), links=links)).devices
+    assert [device.attributes["nvlink_mesh_size"] for device in both] == [2, 2]
+    (alone,) = inventory.gpus(NodeReading(gpus=(replace(GPU, mig_enabled=True), OTHER), links=links)).devices
+    assert alone.attributes["nvlink_mesh_size"] == 1

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from gpu_dra.device import Taint
 from gpu_dra.kube.client import ApiError
 from gpu_dra.names import PoolName
 from gpu_dra.resource_slice import Pool, ResourceSlice
+from node_agent.slices import WantedPool
 from tests.fakes.slices import FakeSliceServer
 from tests.fakes.turns import until
 from tests.unit.node_agent.publish_rig import DRIVER, FIRST, NODE, POOL, SECOND, Rig, pool
@@ -189,3 +191,29 @@ async def test_an_agent_that_a_younger_one_has_superseded_writes_nothing_until_t
         rig.superseded = False
         await rig.until_published()
     assert rig.devices == list(rig.wanted.devices)
+
+
+def in_doubt(*numbers: int) -> WantedPool:
+    wanted = pool(3)
+    doubt = (Taint("gpu-dra.io/doubt", "lost"),)
+    devices = [replace(device, taints=doubt if at in numbers else ()) for at, device in enumerate(wanted.devices)]
+    return replace(wanted, devices=tuple(devices))
+
+
+async def test_a_taint_that_the_server_dates_is_no_difference(rig: Rig, said: Callable[[str], list[str]]) -> None:
+    rig.wanted = in_doubt(1)
+    assert await rig.publisher.reconcile() == 1
+    assert await rig.publisher.reconcile() == 0
+    assert await Rig(rig.server, rig.wanted).publisher.reconcile() == 0
+    assert said("dropped") == []
+
+
+async def test_where_taints_are_dropped_a_device_in_doubt_is_not_offered(said: Callable[[str], list[str]]) -> None:
+    rig = Rig(FakeSliceServer(drops=["taints"]), in_doubt(1))
+    await rig.publisher.reconcile()
+    assert [device.name for device in rig.devices] == ["gpu-0", "gpu-2"]
+    assert said("dropped") == ["taints"]
+    assert await rig.publisher.reconcile() == 0
+    rig.wanted = in_doubt()
+    assert await rig.publisher.reconcile() == 1
+    assert rig.devices == list(pool(3).devices)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_dra.device import Device
+from gpu_dra.device import Device, Taint
 from gpu_dra.names import DeviceName, PoolName
 from gpu_dra.resource_slice import Pool, ResourceSlice
-from node_agent import slices
 from node_agent.slices import WantedPool, plan
 
 DRIVER, NODE, POOL = "gpu.nvidia.com", "n1", PoolName("n1/gpu")
@@ -172,6 +171,22 @@ def test_a_change_by_somebody_else_is_put_right_in_place() -> None:
     assert [(item.devices, item.pool.generation) for item in plan(pool(8), spoilt).write] == [(pool(8).devices, 1)]
 
 
-def test_the_log_names_a_few_devices() -> None:
-    assert slices.describe(pool(2).devices) == "gpu-0, gpu-1"
-    assert slices.describe(pool(9).devices) == "gpu-0, gpu-1, gpu-2, gpu-3, ..."
+def tainted(*taints: Taint) -> WantedPool:
+    devices = (Device(DeviceName("gpu-0"), taints=taints), Device(DeviceName("gpu-1")))
+    return WantedPool(DRIVER, NODE, POOL, devices)
+
+
+def test_a_taint_that_is_stored_keeps_its_age() -> None:
+    doubt = Taint("gpu-dra.io/doubt", "lost")
+    aged = published(tainted(replace(doubt, since="2026-01-02T03:04:05Z")))
+    assert plan(tainted(doubt), aged).empty
+    assert plan(tainted(replace(doubt, value="silent")), aged).write[0].devices[0].taints[0].since is None
+    assert plan(tainted(), aged).write[0].devices[0].taints == ()
+    both = plan(tainted(doubt, Taint("k")), aged).write[0].devices[0].taints
+    assert [taint.since for taint in both] == ["2026-01-02T03:04:05Z", None]
+
+
+def test_without_taints_only_what_new_claims_may_have_is_offered() -> None:
+    assert [device.name for device in tainted(Taint("k")).without_tainted().devices] == ["gpu-1"]
+    told = tainted(Taint("k", effect="None")).without_tainted().devices
+    assert [(device.name, device.taints) for device in told] == [("gpu-0", ()), ("gpu-1", ())]

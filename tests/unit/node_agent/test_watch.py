@@ -59,21 +59,19 @@ async def run_until(watch: Watch, machine: Machine, looks: int) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_first_look_tells_nobody_and_an_unchanged_one_neither() -> None:
+async def test_the_first_look_is_told_and_an_unchanged_one_is_not() -> None:
     machine = Machine()
     watch = machine.watch()
     assert await watch.look() == machine.reading
     await watch.look()
-    assert machine.told == []
+    assert machine.told == [machine.reading]
 
 
 async def test_without_news_it_looks_once_a_rescan_interval() -> None:
     machine = Machine()
-    watch = machine.watch()
-    await watch.look()
-    await run_until(watch, machine, looks=4)
+    await run_until(machine.watch(), machine, looks=4)
     assert set(machine.slept[:3]) == {RESCAN}
-    assert machine.told == []
+    assert machine.told == [machine.reading]
 
 
 async def test_news_is_looked_at_and_a_new_gpu_is_told() -> None:
@@ -83,7 +81,7 @@ async def test_news_is_looked_at_and_a_new_gpu_is_told() -> None:
     machine.reading = node(0, 1, 2)
     machine.news.set()
     await run_until(watch, machine, looks=2)
-    assert machine.told == [node(0, 1, 2)]
+    assert machine.told == [node(0, 1), node(0, 1, 2)]
     assert machine.now < RESCAN
 
 
@@ -93,7 +91,8 @@ async def test_a_missing_gpu_is_looked_for_again_when_its_grace_ends() -> None:
     await watch.look()
     machine.reading = node(0)
     assert uuids(await watch.look()) == {"GPU-0", "GPU-1"}
-    assert machine.told == []
-    await run_until(watch, machine, looks=3)
+    doubtful = machine.told[-1]
+    assert {gpu.uuid: gpu.doubt for gpu in doubtful.gpus} == {"GPU-0": None, "GPU-1": "missing"}
+    await run_until(watch, machine, looks=4)
     assert machine.now == GRACE
-    assert machine.told == [node(0)]
+    assert machine.told == [node(0, 1), doubtful, node(0)]
