@@ -17,7 +17,7 @@ NODE = GpuNode(
         ),
         GpuEntry(1, "GPU-b", "0000:2a:00.0", "H100-SXM5-80GB", device="gpu-b", mesh="mesh-1", health="lost"),
         GpuEntry(
-            2, "GPU-c", "0000:3a:00.0", "A100", 
+            2, "GPU-c", "0000:3a:00.0", "A100",
             migs=(MigEntry("mig-1", "MIG-1", "1g.5gb"), MigEntry("mig-2", "MIG-2", "1g.5gb", ("c/d",))),
         ),
         GpuEntry(3, "GPU-d", "0000:4a:00.0", "H100-SXM5-80GB", device="gpu-d", mesh="mesh-1"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpu_dra.pci import PciAddress
 
-ADDRESSES = st.builds(PciAddress, st.integers(0, 0xFFFF), st.integers(0, 0xFF), st.integers(0, 0x1F), st.integers(0, 7))
+ADDRESSES = st.builds(PciAddress, st.integers(0, 0xFFFFFFFF), st.integers(0, 0xFF), st.integers(0, 0x1F), st.integers(0, 7))
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ ADDRESSES = st.builds(PciAddress, st.integers(0, 0xFFFF), st.integers(0, 0xFF), 
         (" ffff:FF:1f.7\n", PciAddress(0xFFFF, 0xFF, 0x1F, 7)),
         ("00010000:01:00.0", PciAddress(0x10000, 1, 0, 0)),
     ],
-    ids=["sysfs", "NVML", "NVML with a domain", "kernel log", "lspci", "shortest", "blanks"],
+    ids=["sysfs", "NVML", "NVML with a domain", "kernel log", "lspci", "shortest", "blanks", "behind VMD"],
 )
 def test_usual_spellings(text: str, expected: PciAddress) -> None:
     assert PciAddress.parse(text) == expected
