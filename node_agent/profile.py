@@ -51,6 +51,7 @@ class Gpu:
     model: GpuModel
     pci: PciAddress
     pcie_root: str | None
+    pcie_path: tuple[str, ...]
     numa_node: int | None
     uuid: str | None
     minor: int | None
@@ -67,6 +68,7 @@ class Nic:
     ifname: str | None
     rdma_device: str | None
     pcie_root: str | None
+    pcie_path: tuple[str, ...]
     numa_node: int | None
 
 
@@ -144,6 +146,7 @@ def _gpu_reading(gpu: Gpu, number: int, node: str, root: PurePosixPath | None) -
         compute_capability=gpu.model.compute_capability,
         memory_bytes=gpu.model.memory_mib << 20,
         pcie_root=gpu.pcie_root,
+        pcie_path=gpu.pcie_path,
         numa_node=gpu.numa_node,
         mig_capable=gpu.model.mig_capable,
         nvlink_version=gpu.model.nvlink_version,
@@ -166,6 +169,7 @@ def _nic_reading(nic: Nic, number: int | None, root: PurePosixPath | None) -> Ni
         vendor=nic.vendor,
         model=nic.model,
         pcie_root=nic.pcie_root,
+        pcie_path=nic.pcie_path,
         numa_node=nic.numa_node,
     )
 
@@ -196,17 +200,27 @@ def _gpu(entry: Reader, models: Mapping[str, GpuModel]) -> Gpu | None:
     if gpu_uuid is not None and not gpu_uuid.startswith("GPU-"):
         entry.fail("uuid", f"is {gpu_uuid!r}, and a GPU's UUID starts with GPU-")
     pci = entry.parsed("pci", PciAddress.parse, _NOWHERE)
-    root, numa = entry.text("pcieRoot", None), entry.integer("numaNode", None, minimum=-1)
+    root, path, numa = _place(entry)
     minor = entry.integer("minor", None, minimum=0, maximum=_MAX_GPUS)
-    return None if model is None else Gpu(model, pci, root, numa, gpu_uuid, minor)
+    return None if model is None else Gpu(model, pci, root, path, numa, gpu_uuid, minor)
 
 
 def _nic(entry: Reader, models: Mapping[str, tuple[str | None, str | None, int | None]]) -> Nic | None:
     model = models.get(_known(entry, models, "nicModels"))
     pci = entry.parsed("pci", PciAddress.parse, _NOWHERE)
     ifname, rdma = entry.text("ifname", None), entry.text("rdmaDevice", None)
-    root, numa = entry.text("pcieRoot", None), entry.integer("numaNode", None, minimum=-1)
-    return None if model is None else Nic(*model, pci, ifname, rdma, root, numa)
+    root, path, numa = _place(entry)
+    return None if model is None else Nic(*model, pci, ifname, rdma, root, path, numa)
+
+
+def _place(entry: Reader) -> tuple[str | None, tuple[str, ...], int | None]:
+    bridges = entry.raw("pciePath") or []
+    path: list[str] = []
+    try:
+        path = [str(PciAddress.parse(bridge)) for bridge in bridges]
+    except (TypeError, AttributeError, ValueError):
+        entry.fail("pciePath", 'must be a list of the bridges above it, such as ["0000:15:01.0", "0000:16:00.0"]')
+    return entry.text("pcieRoot", None), tuple(path), entry.integer("numaNode", None, minimum=-1)
 
 
 def _known(entry: Reader, models: Mapping[str, object], table: str) -> str:
