@@ -94,7 +94,7 @@ def gpus(reading: NodeReading) -> Inventory:
 def nics(reading: NodeReading) -> Inventory:
     """The RDMA functions in order of PCI address; one without RDMA has nothing that could be injected."""
     items: dict[DeviceName, Item] = {}
-    problems: list[str] = []
+    problems = list(reading.nic_problems)
     for nic in sorted(reading.nics, key=lambda nic: nic.pci):
         if nic.rdma_device is not None:
             attributes = _nic_attributes(nic, reading)

@@ -66,7 +66,8 @@ class GpuReading:
     fabric_clique_id: str | None = None
     mig_enabled: bool | None = None
     doubt: str | None = None
-    """In a word why it may not work though it counts as there: missing (for a moment), silent (NVML does not answer), lost."""
+    """In a word why it may not work though it counts as there: missing (for a moment), silent (NVML does not answer), lost
+    (off the bus), failing (NVML answers with an error)."""
     migs: tuple[MigReading, ...] = ()
 
 
@@ -106,7 +107,8 @@ class NodeReading:
     numa_nodes: int = 1
     reason: str | None = None
     problems: tuple[str, ...] = ()
-    """Devices that are there and left out, each in a sentence that names it and says why."""
+    nic_problems: tuple[str, ...] = ()
+    """GPUs and NICs that are there and left out, each in a sentence that names it and says why."""
 
 
 def pair(first: str, second: str) -> tuple[str, str]:

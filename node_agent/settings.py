@@ -25,6 +25,8 @@ class Settings:
     kubelet_root: Path = Path("/var/lib/kubelet")
     cdi_root: Path = Path("/var/run/cdi")
     host_root: Path = Path("/")
+    driver_root: Path = Path("/")
+    nvml_library: Path | None = None
     simulate: str | None = None
     gpu_driver_name: str = names.GPU_DRIVER
     nics: bool = True
@@ -48,6 +50,8 @@ def read(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         kubelet_root=given.value("kubelet-root", absolute_path, defaults.kubelet_root),
         cdi_root=given.value("cdi-root", absolute_path, defaults.cdi_root),
         host_root=given.value("host-root", absolute_path, defaults.host_root),
+        driver_root=given.value("driver-root", absolute_path, defaults.driver_root),
+        nvml_library=given.value("nvml-library", absolute_path, optional=True),
         simulate=by_node.get(node_name, everywhere),
         gpu_driver_name=given.value("gpu-driver-name", _driver_name, defaults.gpu_driver_name),
         nics=given.flag("nics", default=True),
@@ -74,6 +78,8 @@ def _flags() -> Flags:
     flags.add("kubelet-root", "DIR", "the kubelet's --root-dir (default /var/lib/kubelet)")
     flags.add("cdi-root", "DIR", "where the container runtime reads CDI files (default /var/run/cdi)")
     flags.add("host-root", "DIR", "where the host's /proc and /sys are seen (default /)")
+    flags.add("driver-root", "DIR", "where the NVIDIA driver's files are seen (default /)")
+    flags.add("nvml-library", "FILE", "the NVML library (default: libnvidia-ml.so.1 below --driver-root)")
     flags.add("simulate", "PROFILE", "made-up hardware: a profile's name, or a YAML file")
     flags.add("simulate-node", "NODE=PROFILE", "the profile of one node, before --simulate", repeated=True)
     flags.add("gpu-driver-name", "NAME", f"the name under which GPUs are published (default {names.GPU_DRIVER})")

@@ -26,6 +26,8 @@ class Driver:
     minors: dict[PciAddress, int] = field(default_factory=dict)
     capabilities: dict[str, int] = field(default_factory=dict)
     """Minor numbers of nvidia-caps devices by the path of what they allow: `gpu0/gi1/access`."""
+    instances: tuple[str, ...] = ()
+    """The MIG instances that exist: `gpu0/mig/gi1/ci0`."""
 
     def gpu_node(self, minor: int) -> DeviceNode:
         return DeviceNode(f"/dev/nvidia{minor}", self._gpu_major, minor)
@@ -76,7 +78,9 @@ def driver(root: Path) -> Driver | None:
                 minors[PciAddress.parse(name)] = int(minor[1])
             except ValueError:
                 continue
-    return Driver(version[1] if version else "", _majors(root), minors, _capabilities(root))
+    return Driver(
+        version[1] if version else "", _majors(root), minors, _capabilities(root), _instances(folder / "capabilities")
+    )
 
 
 def _majors(root: Path) -> dict[str, int]:
@@ -89,3 +93,13 @@ def _capabilities(root: Path) -> dict[str, int]:
     lines = (sysfs.text(root / "proc/driver/nvidia-caps/mig-minors") or "").splitlines()
     pairs = (line.split() for line in lines)
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+
+
+def _instances(folder: Path) -> tuple[str, ...]:
+    return tuple(
+        f"{gpu}/mig/{instance}/{compute}"
+        for gpu in sysfs.names(folder)
+        for instance in sysfs.names(folder / gpu / "mig")
+        for compute in ("", *sysfs.names(folder / gpu / "mig" / instance))
+        if instance.startswith("gi")
+    )

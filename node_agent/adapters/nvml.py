@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 from gpu_dra.errors import GpuDraError
@@ -28,6 +29,7 @@ DEADLINE: Final = 10.0
 OPEN_DEADLINE: Final = 60.0
 """Seconds for attaching to the driver, which initialises every GPU of the node."""
 _DIES_WITHIN: Final = 2.0
+_CLOSING_SEEN: Final = 0.25
 _MAX_ABANDONED: Final = 3
 _MAX_ANSWER: Final = 1 << 20
 
@@ -48,9 +50,14 @@ class NvmlClient:
     """Asks NVML. Blocks the calling thread for at most the deadline; `close` from another thread ends a wait at once."""
 
     def __init__(
-        self, library: str | None, *, deadline: float = DEADLINE, open_deadline: float = OPEN_DEADLINE
+        self,
+        library: str | Callable[[], str | None] | None,
+        *,
+        deadline: float = DEADLINE,
+        open_deadline: float = OPEN_DEADLINE,
     ) -> None:
-        self._command = [sys.executable, "-m", "node_agent.nvml_worker", *([library] if library else [])]
+        """`library` is its path, or finds it each time NVML is opened (and may raise NvmlError); None: the loader's."""
+        self._library = library
         self._deadline = deadline
         self._open_deadline = open_deadline
         self._worker: subprocess.Popen[bytes] | None = None
@@ -84,6 +91,11 @@ class NvmlClient:
                 self._start()
             return self._exchange({"do": do, **request}, self._deadline)
 
+    def release(self) -> None:
+        """Let go of the driver; the next question takes hold of it again."""
+        with self._asking:
+            self._end()
+
     def close(self) -> None:
         """End the worker. Whoever waits for an answer gets NvmlSilent."""
         self._closed = True
@@ -102,8 +114,10 @@ class NvmlClient:
                 f"{self.abandoned} processes hang in the NVIDIA driver and cannot be killed, so no other is started;"
                 " the node has to be rebooted"
             )
+        library = self._library() if callable(self._library) else self._library
+        command = [sys.executable, "-m", "node_agent.nvml_worker", *([library] if library else [])]
         self._worker = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
         )
         return dict(self._exchange({"do": "open"}, self._open_deadline))
 
@@ -113,7 +127,7 @@ class NvmlClient:
         assert worker.stdin is not None
         try:
             worker.stdin.write(json.dumps(request).encode() + b"\n")
-            answer = json.loads(_line(worker, within))
+            answer = json.loads(self._line(worker, within))
         except TimeoutError:
             self._end()
             raise NvmlSilent(f"NVML did not answer {request['do']!r} within {within:g} s") from None
@@ -148,18 +162,23 @@ class NvmlClient:
             self._abandoned.append(worker)
             return None
 
-
-def _line(worker: subprocess.Popen[bytes], within: float) -> bytes:
-    """One line of the worker's answers; TimeoutError, or ValueError where they end."""
-    assert worker.stdout is not None
-    descriptor, end, text = worker.stdout.fileno(), time.monotonic() + within, b""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    while not text.endswith(b"\n"):
-        if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
-            raise TimeoutError
-        part = os.read(descriptor, 1 << 16)
-        text += part
-        if not part or len(text) > _MAX_ANSWER:
-            raise ValueError("no answer")
-    return text
+    def _line(self, worker: subprocess.Popen[bytes], within: float) -> bytes:
+        """One line of the worker's answers; TimeoutError, or ValueError where they end."""
+        assert worker.stdout is not None
+        descriptor, end, text = worker.stdout.fileno(), time.monotonic() + within, b""
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while not text.endswith(b"\n"):
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            # A worker that cannot be killed does not end the wait when the agent ends.
+            if self._closed:
+                raise ValueError("the agent is ending")
+            if not poll.poll(min(left, _CLOSING_SEEN) * 1000):
+                continue
+            part = os.read(descriptor, 1 << 16)
+            text += part
+            if not part or len(text) > _MAX_ANSWER:
+                raise ValueError("no answer")
+        return text
