@@ -15,15 +15,18 @@ from typing import Any
 import gpu_dra
 from gpu_dra import names
 from gpu_dra.errors import GpuDraError
+from gpu_dra.gpu_node import GpuNode
 from gpu_dra.http import HttpServer
 from gpu_dra.kube import connection
 from gpu_dra.kube.client import KubeClient
-from node_agent import cdi, inventory
-from node_agent.adapters.kube import ApiVersion
+from node_agent import cdi, inventory, report
+from node_agent.adapters.kube import ApiVersion, KubeGpuNodes
 from node_agent.adapters.metrics import CONTENT_TYPE, Metrics
 from node_agent.driver import Driver, Kind
+from node_agent.inventory import Inventory
 from node_agent.machine import machine_of
 from node_agent.readings import NodeReading
+from node_agent.reporter import Reporter
 from node_agent.settings import Settings, shown
 from node_agent.watch import Watch
 
@@ -43,13 +46,19 @@ async def run(settings: Settings, *, stop: asyncio.Event | None = None) -> None:
         machine = stack.enter_context(machine_of(settings))
         version = ApiVersion(kube)
         loop = asyncio.get_running_loop()
-        drivers = [
-            await asyncio.to_thread(Driver, kind, settings, kube, version, metrics, loop) for kind in _kinds(settings)
+        latest: list[NodeReading] = []
+        drivers: list[Driver] = []
+        reporter = Reporter(lambda: _described(settings.node_name, latest, drivers), KubeGpuNodes(kube))
+        drivers += [
+            await asyncio.to_thread(Driver, kind, settings, kube, version, metrics, loop, reporter.wake)
+            for kind in _kinds(settings)
         ]
 
         def changed(reading: NodeReading) -> None:
+            latest[:] = [reading]
             for driver in drivers:
                 driver.replace(reading)
+            reporter.wake()
 
         await stack.enter_async_context(
             HttpServer(
@@ -62,7 +71,7 @@ async def run(settings: Settings, *, stop: asyncio.Event | None = None) -> None:
         for driver in drivers:
             stack.push_async_callback(driver.stop)
         watch = Watch(machine.read, machine.news, changed)
-        await _until(stopping, [watch.run(), *(driver.run() for driver in drivers)])
+        await _until(stopping, [watch.run(), reporter.run(), *(driver.run() for driver in drivers)])
     _log.info("stopped")
 
 
@@ -88,6 +97,15 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield from _leaves(each)
         else:
             yield each
+
+
+def _described(name: str, latest: Sequence[NodeReading], drivers: Sequence[Driver]) -> GpuNode | None:
+    if not latest:
+        return None
+    gpus, *others = (driver.offer.inventory for driver in drivers)
+    nics = others[0] if others else Inventory({})
+    claims = [claim for driver in drivers for claim in driver.holdings.claims]
+    return report.gpu_node(name, latest[0], gpus, nics, claims)
 
 
 def _kinds(settings: Settings) -> Iterator[Kind]:

@@ -56,6 +56,7 @@ class Driver:
         version: ApiVersion,
         metrics: Metrics,
         loop: asyncio.AbstractEventLoop,
+        claims_changed: Callable[[], None],
     ) -> None:
         self.name = kind.driver
         self._kind = kind
@@ -67,10 +68,11 @@ class Driver:
         files = ClaimFiles(self.name, Path(sockets.state), settings.cdi_root)
         self._sweep = files.open()
 
-        def claims_changed() -> None:
+        def changed() -> None:
             loop.call_soon_threadsafe(self.offer.claims_changed)
+            loop.call_soon_threadsafe(claims_changed)
 
-        self.holdings = Holdings(files, self._sweep.claims, claims_changed)
+        self.holdings = Holdings(files, self._sweep.claims, changed)
         self.offer = Offer(
             WantedPool(self.name, settings.node_name, pool, ()),
             Inventory(MappingProxyType({}), reason="the hardware is still being read"),

@@ -6,6 +6,7 @@ import threading
 from typing import Any, Protocol
 
 from gpu_dra.errors import ClaimError
+from gpu_dra.gpu_node import GpuNode
 from gpu_dra.names import ClaimUid, DeviceName
 from gpu_dra.resource_claim import ResourceClaim
 from gpu_dra.resource_slice import ResourceSlice
@@ -73,4 +74,12 @@ class SliceStore(Protocol):
 
     async def changed(self) -> None:
         """Return when a stored slice may differ from what the last `list` or `write` said."""
+        ...
+
+
+class GpuNodeStore(Protocol):
+    """The GpuNode of this node, in the API server."""
+
+    async def write(self, node: GpuNode) -> bool:
+        """Create or replace it where it differs; whether it did. Conflict where somebody was quicker."""
         ...

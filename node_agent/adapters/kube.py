@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gpu_dra import resource_claim, resource_slice
+from gpu_dra import gpu_node, names, resource_claim, resource_slice
 from gpu_dra.api import JsonObject, to_version
 from gpu_dra.errors import GpuDraError, Unavailable
+from gpu_dra.gpu_node import GpuNode
 from gpu_dra.kube.client import ApiError, KubeClient, NotFound, path_of
 from gpu_dra.resource_claim import ResourceClaim
 from gpu_dra.resource_slice import ResourceSlice
@@ -142,7 +143,41 @@ class KubeSlices:
     async def _node_reference(self) -> JsonObject:
         """The node owns its slices: they go when it goes."""
         if self._owner is None:
-            node = await self._kube.get(f"/api/v1/nodes/{self._node}")
-            uid = node["metadata"]["uid"]
+            uid = await _node_uid(self._kube, self._node)
             self._owner = {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": uid, "controller": True}
         return self._owner
+
+
+class KubeGpuNodes:
+    """GpuNodeStore over the API server."""
+
+    def __init__(self, kube: KubeClient) -> None:
+        self._kube = kube
+        self._uid: str | None = None
+
+    async def write(self, node: GpuNode) -> bool:
+        """One GET, and a write only where the status is another one."""
+        if self._uid is None:
+            self._uid = await _node_uid(self._kube, node.name)
+        wanted = gpu_node.encode(node, self._uid)
+        folder = f"/apis/{gpu_node.API_VERSION}/{gpu_node.RESOURCE}"
+        path = f"{folder}/{node.name}"
+        try:
+            found = await self._kube.get(path)
+        except NotFound as problem:
+            if problem.reason != "NotFound":
+                raise Unavailable(
+                    f"the CRD {gpu_node.RESOURCE}.{names.API_GROUP} is not installed (chart value crds.enabled)"
+                ) from problem
+            await self._kube.create(folder, wanted)
+            return True
+        owners = wanted["metadata"]["ownerReferences"]
+        if found.get("status") == wanted["status"] and found["metadata"].get("ownerReferences") == owners:
+            return False
+        metadata = {**found["metadata"], "ownerReferences": owners}
+        await self._kube.replace(path, {**wanted, "metadata": metadata})
+        return True
+
+
+async def _node_uid(kube: KubeClient, node: str) -> str:
+    return str((await kube.get(f"/api/v1/nodes/{node}"))["metadata"]["uid"])

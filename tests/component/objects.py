@@ -11,7 +11,10 @@ from gpu_dra.kube.client import Conflict, KubeClient, NotFound
 _CLUSTER: Final = (
     "ClusterRole",
     "ClusterRoleBinding",
+    "CustomResourceDefinition",
     "DeviceClass",
+    "GpuNode",
+    "Node",
     "Namespace",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",

@@ -111,7 +111,7 @@ async def test_own_slices_may_be_written(agent: Slices) -> None:
 
 async def test_slices_of_another_node_may_not_be_created(agent: Slices, others: Slices) -> None:
     with refused(
-        "the gpu-dra agent of node node-1 may write only ResourceSlices of that node, but this one is for node node-2"
+        "the gpu-dra agent of node node-1 may write only the ResourceSlices of that node, but this one is for node node-2"
     ):
         await agent.create("theirs", "node-2")
     with pytest.raises(NotFound):
@@ -127,7 +127,7 @@ async def test_slices_of_another_node_may_not_be_changed_or_deleted(agent: Slice
     await others.create("theirs", "node-2")
     with refused("is for node node-2"):
         await agent.update("theirs")
-    with refused("may change or delete only ResourceSlices of that node, but theirs is of node node-2"):
+    with refused("may change or delete only the ResourceSlices of that node, but theirs is of node node-2"):
         await agent.delete("theirs")
     await others.update("theirs")
 

@@ -45,6 +45,7 @@ def test_nobody_has_more_rights_than_it_uses() -> None:
         (resource, "resourceclaims", "", "get"),
         ("", "nodes", "", "get"),
         *((resource, "resourceslices", "", verb) for verb in ("list", "watch", "create", "update", "delete")),
+        *(("gpu-dra.io", "gpunodes", "", verb) for verb in ("get", "create", "update")),
     }
     assert rules(objects, "ClusterRole", "-controller") == {
         ("rbac.authorization.k8s.io", "clusterroles", "gpu-dra:gpu-dra-controller", "get"),
