@@ -144,8 +144,33 @@ def test_the_host_s_folders_have_one_path_inside_and_outside() -> None:
     pod = chart.one(objects, "DaemonSet")["spec"]["template"]["spec"]
     outside = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
     inside = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    # What the agent only reads is beside its own.
+    seen = {name: outside.pop(name) for name in ("host-sys", "host-proc")}
+    assert seen == {"host-sys": "/sys", "host-proc": "/proc"}
+    assert {inside[name] for name in seen} == {"/host/sys", "/host/proc"}
+    assert "--host-root=/host" in flags(objects, "DaemonSet")
     assert outside == {name: inside[name] for name in outside}
     assert set(outside.values()) == {"/data/kubelet/plugins", "/data/kubelet/plugins_registry", "/etc/cdi"}
+
+
+def test_with_a_driver_root_the_agent_is_privileged_and_sees_it() -> None:
+    objects = chart.render(
+        {"nodeAgent.nvidia.driverRoot": "/run/nvidia/driver", "nodeAgent.nvidia.library": "/x/nvml.so"}
+    )
+    pod = chart.one(objects, "DaemonSet")["spec"]["template"]["spec"]
+    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "driver-root"]
+    assert volume["hostPath"]["path"] == "/run/nvidia/driver"
+    (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "driver-root"]
+    assert (mount["mountPath"], mount["readOnly"], mount["mountPropagation"]) == (
+        "/driver-root",
+        True,
+        "HostToContainer",
+    )
+    assert pod["containers"][0]["securityContext"]["privileged"]
+    settings = agent_settings.read(flags(objects, "DaemonSet"), {})
+    assert (str(settings.driver_root), str(settings.nvml_library)) == ("/driver-root", "/x/nvml.so")
+    plain = chart.one(chart.render(), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+    assert not plain["securityContext"]["privileged"]
 
 
 def test_the_programs_take_the_arguments_that_the_chart_gives(values: dict[str, Any], tmp_path: Any) -> None:
