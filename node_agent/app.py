@@ -10,6 +10,7 @@ import logging
 import signal
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import gpu_dra
@@ -111,7 +112,7 @@ def _described(name: str, latest: Sequence[NodeReading], drivers: Sequence[Drive
 def _kinds(settings: Settings) -> Iterator[Kind]:
     yield Kind(settings.gpu_driver_name, "gpu", inventory.gpus, cdi.GPU_ENV)
     if settings.nics:
-        yield Kind(names.NIC_DRIVER, "nic", inventory.nics, ())
+        yield Kind(names.NIC_DRIVER, "nic", partial(inventory.nics, without_rdma=settings.nics_without_rdma), ())
 
 
 def _metrics(metrics: Metrics, drivers: Sequence[Driver]) -> tuple[bytes, str]:

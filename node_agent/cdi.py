@@ -70,11 +70,17 @@ def build(
         "cdiVersion": VERSION,
         "kind": f"{driver}/{CLASS}",
         "devices": [
-            {"name": _device_name(uid, name), "containerEdits": {"deviceNodes": [_node(node) for node in nodes]}}
-            for name, nodes in devices
+            {"name": _device_name(uid, name), "containerEdits": _device_edits(name, nodes)} for name, nodes in devices
         ],
         **({"containerEdits": edits} if edits else {}),
     }
+
+
+def _device_edits(name: DeviceName, nodes: Sequence[DeviceNode]) -> dict[str, Any]:
+    if nodes:
+        return {"deviceNodes": [_node(node) for node in nodes]}
+    # An entry without any edit is invalid; a device without nodes (a NIC without RDMA) is at least told of.
+    return {"env": [f"GPU_DRA_{name.upper().replace('-', '_')}=true"]}
 
 
 def _device_name(uid: ClaimUid, device: DeviceName) -> str:

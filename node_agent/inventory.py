@@ -91,12 +91,12 @@ def gpus(reading: NodeReading) -> Inventory:
     return Inventory(MappingProxyType(items), reading.gpu_common_nodes, tuple(problems), reading.reason)
 
 
-def nics(reading: NodeReading) -> Inventory:
-    """The RDMA functions in order of PCI address; one without RDMA has nothing that could be injected."""
+def nics(reading: NodeReading, *, without_rdma: bool = False) -> Inventory:
+    """The RDMA functions in order of PCI address; those without RDMA only where told, since nothing of them is injected."""
     items: dict[DeviceName, Item] = {}
     problems = list(reading.nic_problems)
     for nic in sorted(reading.nics, key=lambda nic: nic.pci):
-        if nic.rdma_device is not None:
+        if nic.rdma_device is not None or without_rdma:
             attributes = _nic_attributes(nic, reading)
             _add(items, problems, nic_name(nic), f"NIC {nic.pci}", attributes, {}, nic.nodes)
     return Inventory(MappingProxyType(items), reading.nic_common_nodes, tuple(problems), reading.reason)

@@ -30,6 +30,7 @@ class Settings:
     simulate: str | None = None
     gpu_driver_name: str = names.GPU_DRIVER
     nics: bool = True
+    nics_without_rdma: bool = False
     http_address: Address = _EVERYWHERE
     log_level: str = "info"
     log_format: str = "text"
@@ -55,6 +56,7 @@ def read(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         simulate=by_node.get(node_name, everywhere),
         gpu_driver_name=given.value("gpu-driver-name", _driver_name, defaults.gpu_driver_name),
         nics=given.flag("nics", default=True),
+        nics_without_rdma=given.flag("nics-without-rdma", default=False),
         http_address=given.value("http-address", Address.parse, defaults.http_address),
         log_level=given.value("log-level", one_of({name: name for name in logs.LEVELS}), defaults.log_level),
         log_format=given.value("log-format", one_of({name: name for name in logs.FORMS}), defaults.log_format),
@@ -84,6 +86,7 @@ def _flags() -> Flags:
     flags.add("simulate-node", "NODE=PROFILE", "the profile of one node, before --simulate", repeated=True)
     flags.add("gpu-driver-name", "NAME", f"the name under which GPUs are published (default {names.GPU_DRIVER})")
     flags.switch("nics", f"publish RDMA NICs too, as {names.NIC_DRIVER} (default yes)")
+    flags.switch("nics-without-rdma", "publish NICs without RDMA, too, though nothing of them is injected (default no)")
     flags.add("http-address", "HOST:PORT", "/healthz, /readyz and /metrics (default :8080)")
     flags.add("log-level", "LEVEL", f"{', '.join(logs.LEVELS)} (default info)")
     flags.add("log-format", "FORMAT", f"{' or '.join(logs.FORMS)} (default text)")

@@ -185,3 +185,11 @@ def test_a_uid_that_could_leave_the_folder_or_the_grammar_is_not_safe(uid: str) 
 )
 def test_files_of_others_are_nobodys_claim(name: str) -> None:
     assert cdi.uid_of(GPUS, name) is None
+
+
+def test_a_device_without_nodes_still_has_an_edit() -> None:
+    """The runtime refuses a file with an empty entry, and with it every container of the claim."""
+    spec = cdi.build(NICS, ClaimUid("u"), [(DeviceName("nic-0000-08-00-0"), ())], ())
+    assert spec["devices"] == [
+        {"name": "u-nic-0000-08-00-0", "containerEdits": {"env": ["GPU_DRA_NIC_0000_08_00_0=true"]}}
+    ]

@@ -51,6 +51,8 @@ def test_a_nic_without_rdma_is_not_published() -> None:
     found = inventory.nics(NodeReading(nics=(plain, rdma)))
     assert list(found.items) == ["nic-0000-09-00-0"]
     assert found.problems == ()
+    both = inventory.nics(NodeReading(nics=(plain, rdma)), without_rdma=True)
+    assert [device.attributes["rdma"] for device in both.devices] == [False, True]
 
 
 def test_an_empty_node_says_why() -> None:
