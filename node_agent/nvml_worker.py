@@ -58,6 +58,8 @@ def serve(requests: TextIO, answers: TextIO, nvml: Nvml) -> None:
             answer: Json = {"ok": nvml.answer(request.pop("do"), request)}
         except pynvml.NVMLError as problem:
             answer = {"error": str(problem), "code": _code(problem)}
+        except UnicodeDecodeError as problem:
+            answer = {"error": f"an answer is no text: {problem}", "code": pynvml.NVML_ERROR_UNKNOWN}
         except OSError as problem:
             answer = {"error": f"the library cannot be loaded: {problem}", "code": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}
         answers.write(json.dumps(answer) + "\n")
@@ -77,6 +79,7 @@ class Nvml:
             "gpu": self.gpu,
             "links": self.links,
             "joined": self.joined,
+            "migs": self.migs,
         }
         return questions[do](**request)
 
@@ -104,7 +107,8 @@ class Nvml:
         mig = _unless_unknown(pynvml.nvmlDeviceGetMigMode, handle)
         return _known(
             uuid=pynvml.nvmlDeviceGetUUID(handle),
-            product_name=pynvml.nvmlDeviceGetName(handle),
+            # A name that is no text costs the name, not the card.
+            product_name=_unless_unknown(pynvml.nvmlDeviceGetName, handle) or "NVIDIA GPU",
             index=pynvml.nvmlDeviceGetIndex(handle),
             minor=pynvml.nvmlDeviceGetMinorNumber(handle),
             brand=_BRANDS.get(_unless_unknown(pynvml.nvmlDeviceGetBrand, handle)),
@@ -128,6 +132,34 @@ class Nvml:
         """Which of the others this GPU reaches over NVLink, through a switch or directly."""
         own = pynvml.nvmlDeviceGetHandleByPciBusId(pci)
         return [other for other in others if _reaches(own, other)]
+
+    def migs(self, pci: str) -> list[Json]:
+        """The MIG devices of a GPU in MIG mode; their places have gaps where instances were destroyed."""
+        gpu = pynvml.nvmlDeviceGetHandleByPciBusId(pci)
+        places = range(_unless_unknown(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu) or 0)
+        handles = [(place, _unless_unknown(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place)) for place in places]
+        return [_mig(place, handle) for place, handle in handles if handle is not None]
+
+
+def _mig(place: int, handle: object) -> Json:
+    attributes = pynvml.nvmlDeviceGetAttributes(handle)
+    # NVML ends the name with the profile, which no other call tells: "... MIG 1c.3g.40gb".
+    _, _, profile = (_unless_unknown(pynvml.nvmlDeviceGetName, handle) or "").rpartition(" MIG ")
+    size = f"{attributes.gpuInstanceSliceCount}g.{round(attributes.memorySizeMB / 1024)}gb"
+    return _known(
+        uuid=pynvml.nvmlDeviceGetUUID(handle),
+        index=place,
+        profile=profile or size,
+        gpu_instance=pynvml.nvmlDeviceGetGpuInstanceId(handle),
+        compute_instance=pynvml.nvmlDeviceGetComputeInstanceId(handle),
+        memory_bytes=attributes.memorySizeMB << 20,
+        multiprocessors=attributes.multiprocessorCount,
+        copy_engines=attributes.sharedCopyEngineCount,
+        decoders=attributes.sharedDecoderCount,
+        encoders=attributes.sharedEncoderCount,
+        jpeg_engines=attributes.sharedJpegCount,
+        ofa_engines=attributes.sharedOfaCount,
+    )
 
 
 def _reaches(own: object, other: str) -> bool:
@@ -181,6 +213,8 @@ def _unless_unknown(ask: Callable[..., Any], *arguments: object) -> Any:
     """The answer, or None where this board or driver has none. A lost GPU is an error in any case."""
     try:
         return ask(*arguments)
+    except UnicodeDecodeError:
+        return None
     except pynvml.NVMLError as problem:
         if _code(problem) == pynvml.NVML_ERROR_GPU_IS_LOST:
             raise
