@@ -55,7 +55,7 @@ class Fleet:
         found = [self._find(name) for name in names]
         missing = [name for name, node in zip(names, found, strict=True) if node is None]
         if missing:
-            raise InputError("gpunodes", [_unknown(missing, [node.name for node in self.all()])])
+            raise InputError(self._server, [_unknown(missing, [node.name for node in self.all()])])
         return [node for node in found if node is not None]
 
     def _find(self, name: str) -> GpuNode | None:
@@ -169,9 +169,9 @@ def _unknown(missing: Sequence[str], known: Sequence[str]) -> str:
     what = f"no GpuNode is named {', '.join(missing)}"
     if not known:
         return f"{what}: there is none at all; does the node agent run?"
-    near = list(dict.fromkeys(near for name in missing for near in difflib.get_close_matches(name, known, 5)))
+    likely = {near for name in missing for near in difflib.get_close_matches(name, known, 5)}
     # The likely ones first: of a thousand nodes nobody reads all.
-    listed = [*near, *(name for name in known if name not in near)]
+    listed = sorted(known, key=lambda name: (name not in likely, name))
     more = f" and {len(listed) - 20} more" if len(listed) > 20 else ""
     return f"{what}; known are {', '.join(listed[:20])}{more}"
 

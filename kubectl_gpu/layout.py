@@ -100,7 +100,7 @@ def across_meshes(node: GpuNode) -> list[tuple[int, int, str]]:
     for row, links in enumerate(node.links[: len(node.gpus)]):
         for column, word in enumerate(links[: len(node.gpus)]):
             one, other = node.gpus[row], node.gpus[column]
-            if row < column and word.startswith("NV") and one.mesh != other.mesh:
+            if row < column and word.startswith("NV") and one.mesh and other.mesh and one.mesh != other.mesh:
                 found.append((one.index, other.index, word))
     return found
 

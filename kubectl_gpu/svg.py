@@ -80,9 +80,9 @@ def drawing(node: GpuNode) -> str:
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top + 12}" viewBox="0 0 {width} {top + 12}">',
-            '<g font-family="Helvetica, Arial, DejaVu Sans, sans-serif">',
             f"<title>{_clean(title)}</title>",
             f'<rect width="{width}" height="{top + 12}" fill="#ffffff"/>',
+            '<g font-family="Helvetica, Arial, DejaVu Sans, sans-serif">',
             _text(_MARGIN, 36, title, 18, weight="bold"),
             *body,
             "</g>",
@@ -204,7 +204,7 @@ def _numa_boxes(shelf: Sequence[_Column], left: Sequence[int], top: int, bottom:
                 f'<rect x="{x}" y="{top}" width="{width}" height="{bottom - top}" rx="8" fill="none" '
                 f'stroke="{_INK}" stroke-width="1.5"/>'
             )
-            yield _text(x + _PAD, top + 17, shelf[start].numa.title.replace(" node", ""), 13, weight="bold")
+            yield _text(x + _PAD, top + 17, _brief(shelf[start].numa.title), 13, weight="bold")
             start = place
 
 
@@ -217,7 +217,7 @@ def _root(
         f'<rect x="{x}" y="{top}" width="{column.width}" height="{bottom - top}" rx="6" fill="none" '
         f'stroke="{_SOFT}"{dashed}/>'
     )
-    yield _text(x + _PAD, top + 15, column.root.title.replace("PCIe ", ""), 11, _SOFT)
+    yield _text(x + _PAD, top + 15, _brief(column.root.title), 11, _SOFT)
     for number, gpu in enumerate(column.gpus):
         yield from _gpu(gpu, x + _PAD + number * (_GPU_W + _GAP), y, tall, colours.get(gpu.mesh or "", _LONE))
     y += tall + _GAP if column.gpus else 0
@@ -292,3 +292,8 @@ def _clean(text: str) -> str:
     """XML has no control characters and no halves of characters, not even escaped."""
     kept = "".join(char if char.isprintable() else "?" for char in text)
     return escape(kept)
+
+
+def _brief(title: str) -> str:
+    """So short that it ends before the first drop."""
+    return title.replace("PCIe root", "root").replace("NUMA node", "NUMA").replace("unknown", "?")
